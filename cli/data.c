@@ -6,8 +6,10 @@
 #include "cli/common.h"
 #include "cli/data_options.h"
 #include "cli/data_show.h"
+#include "cli/mine_options.h"
 #include "cli/shared.h"
 #include "cli/train.h"
+#include "cli/words.h"
 #include "weft/task.h"
 
 #define AT(field) .offset = offsetof(data_values, field)
@@ -96,7 +98,19 @@ static const cli_option options[] = {
          "(train or validation), and with --objective whether it is desirable. Of a text with a "
          "label the last id is the label's number"},
     CLI_JSON_OPTION(data_values, "print the summary as one JSON object"),
+    DATA_MINE_OPTIONS(data_values),
 };
+
+/* The first given option that is for --mine-negatives alone; NULL: none. */
+static const char *mining_option(const data_values *v)
+{
+    const cli_option *first = cli_option_named(&cli_data, "mine-negatives");
+    for (const cli_option *o = first + 1; o < options + cli_data.n_options; o++) {
+        if (cli_is_given(&cli_data, &v->given, o->name))
+            return o->name;
+    }
+    return NULL;
+}
 
 static weft_status show(const data_values *v, const data_found *found)
 {
@@ -115,6 +129,9 @@ static bool has_rewards(const void *values)
 
 static const cli_rule rules[] = {
     {"json jsonl", NULL, "--json and --jsonl exclude each other"},
+    {"mine-negatives jsonl", NULL, "--mine-negatives writes rows: no --jsonl"},
+    {"mine-negatives val-split", NULL, "--mine-negatives splits nothing: no --val-split"},
+    {"mine-negatives task=classify", NULL, "--mine-negatives is for rows of --task embed"},
     {"val-split !val-split=0", has_rewards, "this --objective has no validation"},
     TRAIN_TASK_RULES,
 };
@@ -153,7 +170,7 @@ static weft_status load_and_show(const data_values *v, const char *path, const w
     }
     weft_embed_settings settings = {0};
     if (v->task == TRAIN_EMBED) {
-        status = embed_open(path, &v->embed, &settings);
+        status = embed_open(path, NULL, &v->embed, &settings);
         o.query_prompt = settings.query_prompt;
         o.passage_prompt = settings.passage_prompt;
         o.length = 1 + embed_length(
@@ -200,12 +217,21 @@ static int run(void *context)
     const char *why = cli_complaint(&cli_data, &v->given, rules, sizeof rules / sizeof *rules, v);
     if (why != NULL)
         return cli_usage("data", "%s", why);
+    if (v->mine.out == NULL && mining_option(v))
+        return cli_usage("data", "--%s is for --mine-negatives", mining_option(v));
+    if (cli_place_complaint(&v->place) != NULL)
+        return cli_usage("data", "%s", cli_place_complaint(&v->place));
+    v->embed.pooling = -1; /* the checkpoint's */
     char path[4096];
     weft_chat *chat = NULL;
     weft_tokenizer *tokenizer = NULL;
     data_found found = {0};
     weft_status status = open_model(v, path, sizeof path, &tokenizer);
     v->source.paths.at[v->source.paths.n++] = v->data;
+    if (status == WEFT_OK && v->mine.out) {
+        weft_tokenizer_free(tokenizer);
+        return cli_status(data_mine(v));
+    }
     if (status == WEFT_OK)
         status = v->source.template_file
                      ? cli_read_template(v->source.template_file, tokenizer, &chat)
@@ -229,12 +255,17 @@ const cli_command cli_data = {
         "kinds of rows, "
         "the lengths of the samples, the number of duplicates, and the first samples. In those, "
         "tokens that contribute to the loss are on lines that begin with +, in green on a "
-        "terminal.",
+        "terminal.\n\n"
+        "--mine-negatives writes rows with hard negatives instead: for each anchor, texts whose "
+        "vectors are similar to its own without being its positives, chosen as "
+        "mine_hard_negatives of sentence-transformers does. OUT is complete or absent.",
     .example = "weft data MODEL chats.jsonl\n"
                "weft data MODEL train/ --length 2048 --show 3\n"
                "weft data MODEL chats.jsonl --jsonl > samples.jsonl\n"
                "weft data MODEL pairs.jsonl --objective dpo\n"
-               "weft data MODEL reviews.jsonl --task classify",
+               "weft data MODEL reviews.jsonl --task classify\n"
+               "weft data all-MiniLM-L6-v2 pairs.jsonl --mine-negatives triplets.jsonl "
+               "--relative-margin 0.05",
     CLI_TABLE(data_values, arguments, options),
     .given = offsetof(data_values, given),
     .run = run,

@@ -4,15 +4,27 @@
 
 #include "cli/train.h"
 
+/* The options of --mine-negatives. */
+typedef struct mine_values {
+    const char *out; /* NULL: no negatives are mined */
+    cli_texts corpus;
+    int64_t num_negatives, range_min, range_max;
+    double max_score, min_score, absolute_margin, relative_margin;
+    int random, tuples; /* of their choices */
+    bool scores;
+} mine_values;
+
 typedef struct data_values {
     const char *data, *model;
     cli_data_source source;
     double val_split;
     int64_t length, seed, show;
-    const char *labels;
+    const char *labels, *adapter;
     embed_choice embed;
     int train_on, objective, task;
-    bool json, jsonl;
+    mine_values mine;
+    cli_place place;
+    bool json, jsonl, force;
     cli_given given;
 } data_values;
 
@@ -38,5 +50,11 @@ void data_json_labels(const data_found *found);
 weft_status data_print_summary(const data_values *v, const data_found *found);
 weft_status data_print_json(const data_found *found);
 weft_status data_print_samples(const data_found *found);
+
+/* --mine-negatives: finds negatives of the pairs, writes them, and prints a summary. */
+weft_status data_mine(const data_values *v);
+
+/* --mine-negatives: finds negatives of the pairs, writes them and prints a summary. */
+weft_status data_mine(const data_values *v);
 
 #endif

@@ -265,13 +265,14 @@ void train_print_labels(const train_run *r); /* prints a line of the plan */
 
 /* Reads numbers as in "384,128"; NULL: none. WEFT_INVALID for other text. */
 weft_status embed_read_dimensions(const char *list, weft_dims *out);
-/* Reads the settings of the model at a path and replaces what the options choose. `out` is zeroed
- * or has earlier settings. */
-weft_status embed_open(const char *path, const embed_choice *choice, weft_embed_settings *out);
 /* The settings of a model with an adapter, or NULL: those beside the adapter, else the model's.
  * `prompt` as in weft_embed_settings_load. */
 weft_status embed_settings_of(const char *path, const char *adapter, const char *prompt,
                               weft_embed_settings *out);
+/* Reads these settings and replaces what the options choose. `out` is zeroed or has earlier
+ * settings. */
+weft_status embed_open(const char *path, const char *adapter, const embed_choice *choice,
+                       weft_embed_settings *out);
 /* Fails if the settings have a prompt that is not empty and exclude prompts. */
 weft_status embed_check_prompts(const char *path, const weft_embed_settings *settings);
 /* The most tokens of a text: --length if it is given, else at most the settings'. */

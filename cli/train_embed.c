@@ -54,10 +54,11 @@ weft_status embed_check_prompts(const char *path, const weft_embed_settings *set
                      weft_printable(query && *query ? query : passage));
 }
 
-weft_status embed_open(const char *path, const embed_choice *choice, weft_embed_settings *out)
+weft_status embed_open(const char *path, const char *adapter, const embed_choice *choice,
+                       weft_embed_settings *out)
 {
     weft_embed_settings_free(out);
-    weft_status status = weft_embed_settings_load(path, NULL, out);
+    weft_status status = embed_settings_of(path, adapter, NULL, out);
     if (status == WEFT_OK)
         status = replace(&out->query_prompt, choice->query_prompt);
     if (status == WEFT_OK)
@@ -105,7 +106,7 @@ weft_status train_open_embed(const train_values *v, train_run *r, weft_dataset_o
 {
     if (v->task != TRAIN_EMBED)
         return WEFT_OK;
-    weft_status status = embed_open(r->path, &v->embed, &r->embed);
+    weft_status status = embed_open(r->path, NULL, &v->embed, &r->embed);
     int64_t most = embed_length(&r->embed, length_is_given(v), v->length);
     if (r->positions > 0 && r->positions < most)
         most = r->positions;

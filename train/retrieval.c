@@ -9,6 +9,7 @@
 #include "core/hash.h"
 #include "train/data/dataset.h"
 #include "train/examples.h"
+#include "train/vectors.h"
 #include "weft/array.h"
 #include "weft/linalg.h"
 #include "weft/memory.h"
@@ -105,43 +106,18 @@ static weft_status find_texts(const weft_dataset *data, search *s)
 
 /* ---- vectors -------------------------------------------------------------------------------- */
 
-static weft_status keep_vectors(search *s, weft_embedded *found, int64_t n)
-{
-    weft_status status = WEFT_OK;
-    s->D = found[0].status == WEFT_OK ? (int64_t)found[0].n : 1;
-    s->vectors = weft_malloc((size_t)(n * s->D) * sizeof *s->vectors);
-    if (s->vectors == NULL)
-        return weft__out_of_memory("retrieval", "the vectors");
-    for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
-        if (found[i].status != WEFT_OK)
-            status = weft_fail(found[i].status, "%s", found[i].message);
-        else
-            memcpy(s->vectors + i * s->D, found[i].values, (size_t)s->D * sizeof(float));
-    }
-    return status;
-}
-
 static weft_status embed_texts(weft_model *model, const weft_embed_options *options, search *s)
 {
     const int64_t Q = s->queries.n, n = Q + s->documents.n;
-    weft_embed_options o = *options;
-    o.normalize = true;
     weft_prompt *prompts = weft_calloc((size_t)n, sizeof *prompts);
-    weft_embedded *found = weft_calloc((size_t)n, sizeof *found);
-    weft_status status =
-        prompts && found ? WEFT_OK : weft__out_of_memory("retrieval", "the vectors");
+    weft_status status = prompts ? WEFT_OK : weft__out_of_memory("retrieval", "the vectors");
     for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
         const texts *t = i < Q ? &s->queries : &s->documents;
         const weft_sample text = weft_dataset_at(t->data, t->samples[i < Q ? i : i - Q]);
         prompts[i] = (weft_prompt){text.ids, (size_t)text.length - 1}; /* the last id is a mark */
     }
     if (status == WEFT_OK)
-        status = weft_embed(model, prompts, (size_t)n, &o, found);
-    if (status == WEFT_OK)
-        status = keep_vectors(s, found, n);
-    if (found)
-        weft_embedded_free(found, (size_t)n);
-    weft_free(found);
+        status = weft__vectors_of(model, prompts, n, options, NULL, NULL, &s->vectors, &s->D);
     weft_free(prompts);
     return status;
 }

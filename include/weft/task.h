@@ -15,6 +15,13 @@
 extern "C" {
 #endif
 
+/* Which rows are read. */
+typedef enum weft_task_kind {
+    WEFT_TASK_ANSWERS,  /* prompts with answers */
+    WEFT_TASK_COMPARED, /* texts to be compared: an anchor, a positive, and perhaps negatives */
+    WEFT_TASK_DOCUMENTS /* a text each */
+} weft_task_kind;
+
 typedef struct weft_task_options {
     weft_data_format format;
     int64_t max_bad_rows; /* skipped with a warning; 0: the first one fails */
@@ -22,6 +29,7 @@ typedef struct weft_task_options {
     bool choices;         /* rows have "choices" */
     bool prompts;         /* rows may lack an answer, which may be a number, and keep their JSON */
     const char *system;   /* with prompts: the system text of rows without one; NULL: none */
+    weft_task_kind kind;
 } weft_task_options;
 
 typedef struct weft_task_row {
@@ -31,7 +39,7 @@ typedef struct weft_task_row {
     char *messages; /* the same for a chat template: a JSON array */
     char *tools, *variables; /* JSON for the template; NULL: none */
     bool spoken;             /* training would use the template, if the model has one */
-    char **texts;            /* (n_texts) accepted answers, or choices */
+    char **texts;            /* (n_texts) accepted answers, choices, or the texts of other kinds */
     int n_texts;
     int answer; /* index of the right choice */
     char *json; /* with prompts: the row, a JSON object */
@@ -51,6 +59,9 @@ typedef struct weft_task_rows {
  * assistant's. With `prompts` that message may be another's, and the row has no answer then. With
  * choices, a row has "choices", an array of two or more texts, and "answer": one
  * of them or its index. In tables, an array is a cell with JSON.
+ *
+ * Rows of WEFT_TASK_COMPARED are those of WEFT_EXAMPLES_TEXTS without scores; documents have "text"
+ * or one of the names of a positive there.
  *
  * WEFT_INVALID ("file:line: what") for a malformed row and without rows; otherwise fails as
  * weft_dataset_load. */

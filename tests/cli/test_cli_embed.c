@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
@@ -344,10 +345,114 @@ static void compared_models_share_their_queries(void)
     CHECK(strstr(o.err, "tokenizer") == NULL);
 }
 
+/* The path of one of the fixture's files; the latest four are valid. */
+static const char *mining(const char *name)
+{
+    static char path[4][512];
+    static int i;
+    char relative[128];
+    snprintf(relative, sizeof relative, "train/mining/%s.jsonl", name);
+    i = (i + 1) % 4;
+    snprintf(path[i], sizeof path[i], "%s", check_fixture(relative));
+    return path[i];
+}
+
+static bool same_files(const char *a, const char *b)
+{
+    return shell_command(NULL, "cmp %s %s", a, b).code == 0;
+}
+
+static void negatives_are_mined(void)
+{
+    char out[512], other[512];
+    snprintf(out, sizeof out, "%s", check_temporary("mined.jsonl"));
+    snprintf(other, sizeof other, "%s", check_temporary("drawn.jsonl"));
+    output o =
+        weft_command(NULL, "data %s %s --mine-negatives %s", model("bert"), mining("bert"), out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "mined.jsonl: 87 rows\npairs      29 of 26 anchors, among 26 documents");
+    CHECK(same_files(out, mining("bert-triplets")));
+    o = weft_command(NULL, "data %s %s --mine-negatives %s", model("bert"), mining("bert"), out);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "mined.jsonl: is there already; --force replaces it");
+    o = weft_command(NULL,
+                     "data %s %s --mine-negatives %s --force --json --corpus %s --range-min 2 "
+                     "--range-max 20 --num-negatives 4 --output-format n-tuple --task embed",
+                     model("bert"), mining("bert"), out, mining("bert-corpus"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"rows\": 29, \"anchors\": 26, \"pairs\": 29, \"documents\": 46, ");
+    CHECK(same_files(out, mining("bert-tuples")));
+    o = weft_command(NULL, "train %s --task embed --data %s --steps 2 --batch-size 4 --out %s",
+                     model("bert"), out, check_temporary("on-negatives"));
+    CHECK_EQ_INT(o.code, 0);
+    static const char *const seeds[] = {"--seed 1 --output-scores", "--seed 1 --output-scores",
+                                        "--seed 2 --output-scores"};
+    for (int i = 0; i < 3; i++) {
+        o = weft_command(NULL,
+                         "data %s %s --mine-negatives %s --force --sampling random --range-max 20 "
+                         "%s",
+                         model("bert"), mining("bert"), i == 0 ? out : other, seeds[i]);
+        CHECK_EQ_INT(o.code, 0);
+        CHECK(i == 0 || same_files(out, other) == (i == 1));
+    }
+    o = shell_command(NULL, "head -1 %s", out);
+    CHECK_CONTAINS(o.out, "river tree ship rain rain crow\", \"negative\": \"river moon");
+    CHECK_CONTAINS(o.out, "\"cosines\": [0.84405");
+}
+
+static void bad_mining_is_refused(void)
+{
+    char out[512], files[4][512];
+    snprintf(out, sizeof out, "%s", check_temporary("none.jsonl"));
+    const char *const texts[] = {"{\"sentence1\": \"a\", \"sentence2\": \"b\", \"score\": 1}\n",
+                                 "{\"text\": \"a\"}\n", "{\"id\": \"a\"}\n",
+                                 "{\"query\": \"a\", \"passage\": \"b\"}\n"};
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "file-%d.jsonl", i);
+        snprintf(files[i], sizeof files[i], "%s", text_file(name, texts[i]));
+    }
+    const struct {
+        const char *data, *options, *part;
+        int code;
+    } wrong[] = {
+        {files[0], "", "file-0.jsonl:1: expected texts without a score", 1},
+        {files[1], "", "file-1.jsonl:1: expected at least two texts", 1},
+        {files[3], "", "no negatives within the limits were found", 1},
+        {mining("bert"), "--corpus file-none.jsonl", "file-none.jsonl", 1},
+        {mining("bert"), "--range-max 2", "range_max - range_min of at least num_negatives, 3", 1},
+        {mining("bert"), "--max-score -1.5", "no negatives within the limits were found", 1},
+        {mining("bert"), "--num-negatives 0", "--num-negatives", 2},
+        {mining("bert"), "--sampling most", "--sampling", 2},
+        {mining("bert"), "--jsonl", "--mine-negatives writes rows: no --jsonl", 2},
+        {mining("bert"), "--task classify", "--mine-negatives is for rows of --task embed", 2},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const output o = weft_command(NULL, "data %s %s --mine-negatives %s %s", model("bert"),
+                                      wrong[i].data, out, wrong[i].options);
+        CHECK_EQ_INT(o.code, wrong[i].code);
+        CHECK_CONTAINS(o.err, wrong[i].part);
+        CHECK(access(out, F_OK) != 0);
+    }
+    output o = weft_command(NULL, "data %s %s --mine-negatives %s --corpus %s", model("bert"),
+                            mining("bert"), out, files[2]);
+    CHECK_CONTAINS(o.err, "file-2.jsonl:1: \"text\" (or \"passage\", \"document\") is missing");
+    o = weft_command(NULL, "data %s %s --mine-negatives %s --force", model("bert"), files[3],
+                     files[3]);
+    CHECK_CONTAINS(o.err, "it is read: choose another file to write");
+    o = weft_command(NULL, "data %s %s --range-min 3", model("bert"), mining("bert"));
+    check_one_line(&o, 2);
+    CHECK_CONTAINS(o.err, "--range-min is for --mine-negatives");
+    o = weft_command(NULL, "data %s %s --mine-negatives %s",
+                     check_fixture("lora/labels-bert/initial"), mining("bert"), out);
+    CHECK_EQ_INT(o.code, 1);
+}
+
 CHECK_MAIN("cli_embed", CHECK_CASE(adapters_change_vectors),
            CHECK_CASE(whole_models_have_their_modules), CHECK_CASE(decoders_become_embedders),
            CHECK_CASE(resumed_runs_end_alike), CHECK_CASE(a_dry_run_measures),
            CHECK_CASE(usage_errors_name_the_option), CHECK_CASE(data_shows_examples),
            CHECK_CASE(retrieval_is_measured), CHECK_CASE(compared_models_share_their_queries),
            CHECK_CASE(excluded_prompts_are_refused), CHECK_CASE(lengths_are_those_of_the_model),
-           CHECK_CASE(a_given_length_is_saved))
+           CHECK_CASE(a_given_length_is_saved), CHECK_CASE(negatives_are_mined),
+           CHECK_CASE(bad_mining_is_refused))

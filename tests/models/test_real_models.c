@@ -10,6 +10,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "tests/support/mining.h"
 #include "weft/batch.h"
 #include "weft/convert.h"
 #include "weft/generate.h"
@@ -333,7 +334,28 @@ static void embeddings_are_those_of_sentence_transformers(void)
     weft_safetensors_close(golden);
 }
 
+static void negatives_are_those_of_sentence_transformers(void)
+{
+    static const double share = 0.05, margin = 0.1, high = 0.25, low = 0.15;
+    const char *path = fetched("all-minilm-l6-v2");
+    if (path == NULL)
+        return;
+    check_mining(path, "minilm", "triplets", &(weft_mine_options){.num_negatives = 2}, false,
+                 false);
+    check_mining(
+        path, "minilm", "relative",
+        &(weft_mine_options){
+            .relative_margin = &share, .range_min = 1, .range_max = 30, .num_negatives = 2},
+        false, true);
+    check_mining(
+        path, "minilm", "limits",
+        &(weft_mine_options){
+            .absolute_margin = &margin, .max_score = &high, .min_score = &low, .num_negatives = 2},
+        false, false);
+}
+
 CHECK_MAIN("real_models", CHECK_CASE(tokens_are_those_of_llama_cpp),
            CHECK_CASE(logits_and_answers_are_those_of_transformers),
            CHECK_CASE(lora_losses_are_those_of_peft),
-           CHECK_CASE(embeddings_are_those_of_sentence_transformers))
+           CHECK_CASE(embeddings_are_those_of_sentence_transformers),
+           CHECK_CASE(negatives_are_those_of_sentence_transformers))

@@ -1,10 +1,11 @@
-/* tests/train/test_retrieval.c -- train/retrieval.c: measures of rankings against
+/* tests/train/test_retrieval.c -- measures of rankings and hard negatives against
  * sentence-transformers', and data that is refused. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/mining.h"
 #include "weft/retrieval.h"
 #include "weft/weft.h"
 
@@ -92,5 +93,140 @@ static void other_datasets_are_refused(void)
     weft_model_free(model);
 }
 
+static const double one = 0.01, two = 0.02, low = 0.85, high = 0.93;
+
+static void negatives_are_those_of_sentence_transformers(void)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s", check_fixture("models/bert"));
+    check_mining(path, "bert", "triplets", &(weft_mine_options){0}, false, false);
+    check_mining(path, "bert", "tuples",
+                 &(weft_mine_options){.range_min = 2, .range_max = 20, .num_negatives = 4}, true,
+                 true);
+    check_mining(path, "bert", "relative",
+                 &(weft_mine_options){.relative_margin = &two, .num_negatives = 2}, false, false);
+    check_mining(path, "bert", "limits",
+                 &(weft_mine_options){.max_score = &high, .min_score = &low, .num_negatives = 2},
+                 true, false);
+    check_mining(path, "bert", "margin",
+                 &(weft_mine_options){.absolute_margin = &one, .num_negatives = 1}, false, false);
+}
+
+/* ---- many pairs ------------------------------------------------------------------------------ */
+
+enum { N = 150, ANCHORS = 130 }; /* more than a block has */
+
+typedef struct many {
+    char anchors[N][32], positives[N][32];
+    const char *a[N], *p[N];
+    weft_mine_texts texts;
+    weft_model *model;
+    weft_tokenizer *tokenizer;
+} many;
+
+static bool open_many(many *m)
+{
+    *m = (many){.texts = {m->a, m->p, N, NULL, 0}};
+    for (int i = 0; i < N; i++) {
+        snprintf(m->anchors[i], sizeof m->anchors[i], "king %d", i % ANCHORS);
+        snprintf(m->positives[i], sizeof m->positives[i], "a fox and %d", i);
+        m->a[i] = m->anchors[i];
+        m->p[i] = m->positives[i];
+    }
+    return CHECK_OK(weft_model_load(check_fixture("models/bert"), NULL, &m->model)) &&
+           CHECK_OK(weft_tokenizer_load(check_fixture("models/bert"), &m->tokenizer));
+}
+
+static void close_many(many *m)
+{
+    weft_tokenizer_free(m->tokenizer);
+    weft_model_free(m->model);
+}
+
+static weft_status mine(many *m, weft_mine_options o, weft_mined *out)
+{
+    return weft_mine_negatives(m->model, m->tokenizer, &m->texts, &o, out);
+}
+
+typedef struct calls {
+    int64_t done, total, stop; /* stop: stops there */
+} calls;
+
+static bool note(void *context, int64_t done, int64_t total)
+{
+    calls *c = context;
+    CHECK(done > c->done && done <= total);
+    *c = (calls){done, total, c->stop};
+    return done < c->stop;
+}
+
+static void random_negatives_are_among_the_candidates(void)
+{
+    static many m;
+    weft_mined all = {0}, drawn = {0};
+    calls c = {.stop = INT64_MAX};
+    int64_t first = 0;
+    if (!open_many(&m))
+        return;
+    CHECK_OK(mine(
+        &m,
+        (weft_mine_options){.num_negatives = 20, .range_max = 20, .callback = note, .context = &c},
+        &all));
+    CHECK(all.n == N && all.queries == ANCHORS && all.documents == N);
+    CHECK_EQ_INT(c.done, c.total);
+    CHECK_EQ_INT(c.total, N + 2 * ANCHORS);
+    CHECK_OK(mine(
+        &m, (weft_mine_options){.num_negatives = 5, .range_max = 20, .random = true, .seed = 3},
+        &drawn));
+    for (int64_t i = 0; all.n == N && drawn.n == N && i < N * 5; i++) {
+        const char *const *among = all.negatives + i / 5 * 20;
+        int64_t k = 0;
+        while (k < 20 && strcmp(among[k], drawn.negatives[i]) != 0)
+            k++;
+        CHECK(k < 20);
+        first += k < 5;
+        CHECK(i % 5 == 0 || drawn.scores[i] <= drawn.scores[i - 1]);
+        CHECK(strcmp(drawn.negatives[i], drawn.positives[i / 5]) != 0);
+    }
+    CHECK(first > N / 2 && first < 3 * N); /* about a quarter of 5 N */
+    weft_mined_free(&all);
+    weft_mined_free(&drawn);
+    close_many(&m);
+}
+
+static void options_of_mining_are_checked(void)
+{
+    static many m;
+    const double nan = NAN;
+    weft_mined all;
+    const struct {
+        weft_mine_options o;
+        const char *part;
+    } wrong[] = {
+        {{.num_negatives = -1}, "num_negatives, range_min and range_max of at least 0, got -1"},
+        {{.range_max = 2}, "range_max - range_min of at least num_negatives, 3, got 2 - 0"},
+        {{.range_min = 5, .range_max = 7}, "got 7 - 5"},
+        {{.max_score = &nan}, "expected finite scores and margins, got nan"},
+    };
+    if (!open_many(&m))
+        return;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK_STATUS(mine(&m, wrong[i].o, &all), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), wrong[i].part);
+    }
+    for (int64_t stop = 1; stop < 500; stop += 350) { /* while embedding, and while comparing */
+        calls c = {.stop = stop};
+        CHECK_STATUS(mine(&m, (weft_mine_options){.callback = note, .context = &c}, &all),
+                     WEFT_CANCELLED);
+        CHECK(all.negatives == NULL);
+    }
+    m.texts.n = 0;
+    CHECK_STATUS(mine(&m, (weft_mine_options){0}, &all), WEFT_INVALID);
+    close_many(&m);
+}
+
 CHECK_MAIN("retrieval", CHECK_CASE(measures_are_sentence_transformers),
-           CHECK_CASE(other_datasets_are_refused))
+           CHECK_CASE(other_datasets_are_refused),
+           CHECK_CASE(negatives_are_those_of_sentence_transformers),
+           CHECK_CASE(random_negatives_are_among_the_candidates),
+           CHECK_CASE(options_of_mining_are_checked))

@@ -167,6 +167,33 @@ static weft_status find_members(weft__reader *r, const weft__json *row, members 
     return status;
 }
 
+weft_status weft__compared_texts(weft__reader *r, const weft__json *row,
+                                 weft__json out[WEFT__MOST_TEXTS], int *n)
+{
+    members m = {.n = 0};
+    weft_status status = find_members(r, row, &m);
+    if (status == WEFT_OK && m.scored)
+        status = weft__json_fail(row, WEFT_INVALID, "expected texts without a score");
+    for (int i = 0; i < m.n; i++)
+        out[i] = m.texts[i];
+    *n = m.n;
+    return status;
+}
+
+weft_status weft__document_text(const weft__json *row, weft__json *out)
+{
+    weft_status status = weft__json_as_object(row);
+    if (status == WEFT_OK)
+        status = weft__json_find(row, "text", out);
+    const char *name = status == WEFT_OK && out->value == NULL ? first_of(row, positives) : NULL;
+    if (name)
+        status = weft__json_find(row, name, out);
+    return status != WEFT_OK || out->value
+               ? status
+               : weft__json_fail(row, WEFT_INVALID,
+                                 "\"text\" (or \"passage\", \"document\") is missing");
+}
+
 /* Tokenizes a text behind its prompt. *n is 0 if the text is to be left out. */
 static weft_status encode(weft__reader *r, const weft__json *at, const char *prompt, int32_t **ids,
                           size_t *n)

@@ -4,6 +4,7 @@
 
 #include "core/io/data_names.h"
 #include "core/io/json.h"
+#include "train/columns.h"
 #include "train/data/builder.h"
 #include "train/data/cache.h"
 #include "train/data/dataset.h"
@@ -95,6 +96,11 @@ weft_status weft__reader_add_classified(weft__reader *r, weft__data_row *row);
 
 /* Adds the texts of a row that are to be compared, as one example. train/data/compared.c */
 weft_status weft__reader_add_compared(weft__reader *r, const weft__json *row);
+
+/* The texts of such a row, which has no score; and the text of a row with one. */
+weft_status weft__compared_texts(weft__reader *r, const weft__json *row,
+                                 weft__json out[WEFT__MOST_TEXTS], int *n);
+weft_status weft__document_text(const weft__json *row, weft__json *out);
 
 /* Parses a string member that contains an array of messages, and replaces it by the array.
  * WEFT_INVALID if the array is malformed. train/data/cells.c */

@@ -320,6 +320,22 @@ static weft_status read_row(weft__reader *r, const weft__json *json, const weft_
     return status == WEFT_OK ? add_parts(r, &row, o, out) : status;
 }
 
+/* The texts of a row of another kind. */
+static weft_status read_texts(weft__reader *r, const weft__json *json, weft_task_kind kind,
+                              weft_task_row *out)
+{
+    weft__json texts[WEFT__MOST_TEXTS];
+    int n = 1;
+    weft_status status = kind == WEFT_TASK_COMPARED ? weft__compared_texts(r, json, texts, &n)
+                                                    : weft__document_text(json, &texts[0]);
+    out->texts = weft_calloc((size_t)n + 1, sizeof *out->texts);
+    if (status == WEFT_OK && out->texts == NULL)
+        status = no_memory(json);
+    for (int i = 0; status == WEFT_OK && i < n; i++)
+        status = add_text(&texts[i], texts[i].value, false, out);
+    return status;
+}
+
 static void free_row(weft_task_row *row)
 {
     for (int i = 0; i < row->n_texts; i++)
@@ -356,7 +372,10 @@ static weft_status add_row(weft__reader *r, const weft__json *json)
     }
     weft_task_row *row = &rows->at[rows->n];
     *row = (weft_task_row){.where = weft_strdup(json->name), .number = r->number};
-    const weft_status status = row->where ? read_row(r, json, &t->o, row) : no_memory(json);
+    const weft_status status = row->where == NULL ? no_memory(json)
+                               : t->o.kind == WEFT_TASK_ANSWERS
+                                   ? read_row(r, json, &t->o, row)
+                                   : read_texts(r, json, t->o.kind, row);
     if (status != WEFT_OK) {
         free_row(row);
         return status;
@@ -417,10 +436,11 @@ weft_status weft_task_rows_load(const weft_data_source *sources, int n,
                                 const weft_task_options *options, weft_task_rows *out)
 {
     target t = {.rows = out};
-    weft__reader r = {.expected = "rows with a prompt", .add_row = add_row, .context = &t};
+    weft__reader r = {.add_row = add_row, .context = &t};
     *out = (weft_task_rows){0};
     if (options)
         t.o = *options;
+    r.expected = t.o.kind == WEFT_TASK_ANSWERS ? "rows with a prompt" : "rows with texts";
     const weft_status status = read_sources(sources, n, &r, &t);
     return status == WEFT_OK && out->n == 0
                ? weft_fail(WEFT_INVALID, "%s: there are no rows", sources->path)
