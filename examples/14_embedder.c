@@ -1,5 +1,6 @@
 /* examples/14_embedder.c -- teaches a model which answer belongs to which question: its vectors are
- * trained on pairs, and the nearest answers are counted before and after.
+ * trained on pairs, and the nearest answers are counted before and after. At the end it shows
+ * the hardest negatives, which further training could push away.
  *
  *     build/examples/14_embedder FOLDER      examples/storyteller, or another model
  */
@@ -72,6 +73,20 @@ static int count_nearest(weft_model *model, const weft_dataset *data)
     return right;
 }
 
+/* The wrong answer that is nearest to each question: a hard negative. */
+static weft_status show_negatives(weft_model *model, const weft_tokenizer *tokenizer)
+{
+    const weft_mine_texts texts = {.anchors = questions, .positives = answers, .n = PAIRS};
+    const weft_mine_options one = {.num_negatives = 1};
+    weft_mined found;
+    const weft_status status = weft_mine_negatives(model, tokenizer, &texts, &one, &found);
+    for (int64_t i = 0; i < found.n; i++)
+        printf("%s %s (%.2f), not %s (%.2f)\n", found.anchors[i], found.positives[i],
+               (double)found.positive_scores[i], found.negatives[i], (double)found.scores[i]);
+    weft_mined_free(&found);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     weft_model *model = NULL;
@@ -112,6 +127,8 @@ int main(int argc, char **argv)
         status = weft_trainer_run(trainer, batches, NULL, &result);
     if (status == WEFT_OK)
         after = count_nearest(model, data);
+    if (status == WEFT_OK)
+        status = show_negatives(model, tokenizer);
     if (status == WEFT_OK)
         printf("nearest answers: %d of %d before, %d after; loss %.4f\n", before, PAIRS, after,
                result.loss);
