@@ -322,10 +322,11 @@ static weft_status convert(work *w)
         status = weft__convert_check(w->options);
     if (status == WEFT_OK)
         status = weft__model_load_tree(w->source, !gguf, &load, &model);
-    if (status == WEFT_OK && weft_model_info_of(model)->n_labels > 0 &&
-        (gguf || quantizes(w->options)))
-        status = weft_fail(WEFT_UNSUPPORTED, "%s: a classifier as a %s is unsupported", w->source,
-                           gguf ? "GGUF file" : "quantized model in MLX's format");
+    if (status == WEFT_OK && !gguf && quantizes(w->options) &&
+        weft_model_info_of(model)->n_labels > 0)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "%s: a classifier as a quantized model in MLX's format is unsupported",
+                           w->source);
     if (status != WEFT_OK) {
         weft_model_free(model);
         return status;

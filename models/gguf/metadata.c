@@ -153,6 +153,8 @@ weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf
                               .family = family->own,
                               .arch = weft__gguf_arch_of(family),
                               .where = where};
+    if (weft_model_info_of(model)->n_labels > 0)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: a classifier as a GGUF file is unsupported", where);
     if (out->arch == NULL)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s models have no GGUF architecture", where,
                          family->model_type);
