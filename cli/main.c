@@ -14,10 +14,10 @@
 #include "cli/suggest.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_generate, &cli_chat, &cli_serve,   &cli_classify, &cli_embed,
-    &cli_train,    &cli_data, &cli_report,  &cli_eval,     &cli_tokenize,
-    &cli_convert,  &cli_fuse, &cli_inspect, &cli_logits,   &cli_bench,
-    &cli_discover, &cli_pull, &cli_info,    &cli_help,     NULL,
+    &cli_generate, &cli_chat,    &cli_serve,  &cli_classify, &cli_embed,    &cli_train,
+    &cli_data,     &cli_report,  &cli_verify, &cli_eval,     &cli_tokenize, &cli_convert,
+    &cli_fuse,     &cli_inspect, &cli_logits, &cli_bench,    &cli_discover, &cli_pull,
+    &cli_info,     &cli_help,    NULL,
 };
 
 const cli_command *cli_find(const char *name)

@@ -87,6 +87,8 @@ static weft_status train(const train_values *v, train_run *r)
         train_check_length(r);
     if (v->dry_run)
         return train_dry_run(v, r, &o);
+    if (v->verify)
+        return train_verify(v, r, &o);
     weft_status status = train_catch_signals(&o.cancel);
     if (status == WEFT_OK)
         status = train_limit_memory(v, r);
@@ -158,7 +160,7 @@ static int run_with(const train_values *v)
         weft_free(r.optimizer_options);
         return cli_usage("train", "%s", weft_error_message());
     }
-    weft_status status = train_check_out(v);
+    weft_status status = v->verify ? WEFT_OK : train_check_out(v);
     if (status == WEFT_OK)
         status = cli_find_model(&v->place, v->model, r.path, sizeof r.path);
     if (status == WEFT_OK)
@@ -182,19 +184,19 @@ static int run_with(const train_values *v)
         status = train_open_teacher(v, &r);
     if (status == WEFT_OK)
         status = train(v, &r);
-    int code = cli_status(status);
+    int code = status == WEFT_OK && r.differs ? CLI_FAILURE : cli_status(status);
     if (status == WEFT_CANCELLED && train_stop_signal() != 0)
         code = 128 + train_stop_signal();
     train_free(&r);
     return code;
 }
 
-static int run_parsed(train_values *v)
+int train_parsed(train_values *v)
 {
     cli_word_list words = {.n = 0};
     weft_status status = WEFT_OK;
     const char *conflict = train_adapter_conflict(v);
-    if (conflict != NULL)
+    if (conflict != NULL && v->verify == NULL) /* a recorded command line has all defaults */
         return cli_usage("train", "%s", conflict);
     if (v->trainer.resume && !v->trainer.overwrite && weft_run_exists(v->out))
         status = train_resume(v, &words);
@@ -209,7 +211,7 @@ int train_command(void *values)
     const weft_status status = train_open_ranks();
     if (status != WEFT_OK)
         return cli_status(status);
-    const int code = train_with_config(values, run_parsed);
+    const int code = train_with_config(values, train_parsed);
     train_close_ranks(code);
     return code;
 }

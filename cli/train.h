@@ -46,13 +46,15 @@ typedef struct train_values {
     const char *train_tokens, *add_tokens;
     int64_t layers;
     int adapter_dtype;
-    bool full; /* all parameters are trained, without an adapter */
+    bool full;                          /* all parameters are trained, without an adapter */
+    const struct verify_values *verify; /* weft verify: checks a run; NULL: trains */
 } train_values;
 
 /* The state of a run. */
 typedef struct train_run {
     const train_values *values;
     int64_t planned;         /* number of updates, unless validation ends the run early */
+    bool differs;            /* weft verify: from what was recorded */
     bool configured;         /* whether config.json has been written */
     cli_word_list words;     /* train_words */
     void *optimizer_options; /* the struct of the optimizer's type */
@@ -92,6 +94,10 @@ typedef struct train_run {
 
 /* Runs weft train with its parsed values; returns the exit status. */
 int train_command(void *values);
+/* The same for options that --config does not complete. */
+int train_parsed(train_values *v);
+/* verify.c: checks the run in the folder, which is only read. */
+weft_status train_verify(const train_values *v, train_run *r, const weft_trainer_options *options);
 /* The trainer's options of a run whose data is open. */
 weft_trainer_options train_trainer_options(const train_values *v, train_run *r);
 /* Frees what the run owns, the model too. */

@@ -62,7 +62,7 @@ const weft_field *train_objective_field(const weft_objective *objective, const c
 static bool load_reference(const train_values *v, const char *name, weft_dataset *data)
 {
     char *path = weft_format("%s/%s", v->out, name);
-    const bool there = path && v->trainer.resume && access(path, F_OK) == 0;
+    const bool there = path && (v->trainer.resume || v->verify) && access(path, F_OK) == 0;
     const bool loaded = there && weft_dataset_load_reference(data, path) == WEFT_OK;
     if (there && !loaded)
         weft_log_message(WEFT_LOG_WARNING, "%s; they are computed again", weft_error_message());

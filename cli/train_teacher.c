@@ -170,7 +170,8 @@ weft_status train_open_teacher(const train_values *v, train_run *r)
             status = check_tokenizer(v, r, path);
     }
     const bool own = v->teacher == NULL && v->teacher_system && v->teacher_file == NULL;
-    if (status == WEFT_OK && (v->teacher || own)) /* mapped weights are shared */
+    const bool stored = v->verify && v->teacher_file;
+    if (status == WEFT_OK && !stored && (v->teacher || own)) /* mapped weights are shared */
         status = cli_load_model(own ? r->path : path, &v->place, NULL, &r->teacher);
     if (status != WEFT_OK || v->teacher_file == NULL)
         return status;

@@ -1,4 +1,4 @@
-/* hub/hub.h -- internal interface of the hub: names, cache locations, file lists, hashes, verified
+/* hub/hub.h -- internal interface of the hub: names, cache locations, file lists, verified
  * blobs, requests. */
 #ifndef WEFT_HUB_HUB_H
 #define WEFT_HUB_HUB_H
@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
+#include "core/io/digest.h"
 #include "weft/hub.h"
 
 /* ---- cache.c -------------------------------------------------------------------------------- */
@@ -54,14 +55,7 @@ void weft__hub_list_free(weft__hub_list *list);
 
 /* Called while a file is downloaded, verified or waited for; `done` bytes of it are present.
  * `message` describes other activity, or is NULL. False: stop, with WEFT_CANCELLED. */
-typedef bool weft__hub_step(void *context, int64_t done, const char *message);
-
-/* ---- hash.c --------------------------------------------------------------------------------- */
-
-/* The hash of an open file as in weft__hub_file: SHA-256 if `digits` is 64, git's SHA-1 for a file
- * of `size` bytes if it is 40. `step` (NULL: none) is called between chunks. */
-weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size,
-                           weft__hub_step *step, void *context, char out[65]);
+typedef weft__digest_step weft__hub_step;
 
 /* ---- verified.c ----------------------------------------------------------------------------- */
 

@@ -111,7 +111,7 @@ static int64_t size_of(int fd)
 static weft_status has_content(pull *p, const char *path, int fd, bool *same, char found[65])
 {
     const weft__hub_file *f = &p->list.files[p->at];
-    const weft_status status = weft__hub_hash(fd, path, strlen(f->hash), f->size, tell, p, found);
+    const weft_status status = weft__digest(fd, path, strlen(f->hash), f->size, tell, p, found);
     *same = status == WEFT_OK && strcmp(found, f->hash) == 0;
     return status;
 }

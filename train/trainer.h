@@ -31,7 +31,9 @@ struct weft_trainer {
     weft_array **sum_values;      /* (slots.n + 1): the next sums, not owned */
     weft_compiled *compiled;      /* an update from one batch; NULL without compilation */
     weft_compiled *compiled_sums; /* adds the gradients of one of several batches to the sums */
-    weft_nn_slots parameters;     /* all parameters, which are state of the compiled functions */
+    const char *begin; /* weft_trainer_verify: the run repeats another from the checkpoint in this
+                          folder ("": from its beginning); NULL: a run of its own */
+    weft_nn_slots parameters; /* all parameters, which are state of the compiled functions */
 };
 
 /* train/micro_batch.c. weft__batch_samples: the number of samples of a batch; for pairs the number
@@ -79,6 +81,9 @@ typedef struct weft__plan {
     int64_t steps, warmup;
     weft_rate *factor; /* factor of the learning rate at update s, counted from 0 */
 } weft__plan;
+
+/* The plan of a run, without its factor. */
+weft__plan weft__plan_of(const weft_trainer *trainer, const weft_batches *batches);
 
 /* The state of a run besides weights and optimizer state. result.steps is the number of updates so
  * far. */

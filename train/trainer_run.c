@@ -422,6 +422,15 @@ static int64_t count_steps(const weft_trainer_options *o, const weft_batches *ba
     return (updates > 1 ? (int64_t)ceil(updates) : 1) * iterations;
 }
 
+weft__plan weft__plan_of(const weft_trainer *t, const weft_batches *batches)
+{
+    weft__plan plan = {.steps = count_steps(&t->o, batches, weft__rollout_iterations(t)),
+                       .warmup = t->o.warmup};
+    if (plan.warmup == 0)
+        plan.warmup = (int64_t)ceil(t->o.warmup_share * (double)plan.steps);
+    return plan;
+}
+
 /* The learning-rate factor: (s + 1) / W for W warmup updates, then the schedule. */
 static weft_status make_factor(weft__plan *plan, const char *schedule)
 {
@@ -498,13 +507,11 @@ static weft_status start(loop *l)
     if (status != WEFT_OK)
         return status;
     const int64_t iterations = weft__rollout_iterations(l->t);
-    l->plan = (weft__plan){.steps = count_steps(o, l->batches, iterations), .warmup = o->warmup};
+    l->plan = weft__plan_of(l->t, l->batches);
     if (l->plan.steps % iterations != 0)
         return weft_fail(WEFT_INVALID,
                          "trainer: steps: expected a multiple of num_iterations %lld, got %lld",
                          (long long)iterations, (long long)l->plan.steps);
-    if (o->warmup == 0)
-        l->plan.warmup = (int64_t)ceil(o->warmup_share * (double)l->plan.steps);
     status = make_factor(&l->plan, o->schedule);
     if (status != WEFT_OK)
         return status;

@@ -64,6 +64,7 @@
 #include "weft/trace.h"
 #include "weft/train.h"
 #include "weft/transforms.h"
+#include "weft/verify.h"
 #include "weft/version.h"
 #include "weft/vulkan.h"
 

@@ -98,6 +98,36 @@ static double member(const output *o, const char *name)
 
 /* A 4-bit base keeps its encoding, and what the adapter changed gets 6 bits: the whole at most
  * 6.6, with nearly all of the gain. */
+/* The card of a fused model has the license of the base's card, and its name at the hub. */
+static void the_card_has_the_license_of_the_base(void)
+{
+    static const struct {
+        const char *card, *expected;
+    } cases[] = {
+        {"---\nlanguage: en\nlicense: apache-2.0 # as stated\ntags:\n- license\n---\n# A\n",
+         "base_model: \"org/model\"\nlicense: \"apache-2.0\"\ntags:\n"},
+        {"---\r\nlicense: other\r\nlicense_name: 'own-terms'\r\nlicense_link: "
+         "LICENSE.md\r\n---\r\n",
+         "license: \"other\"\nlicense_name: \"own-terms\"\nlicense_link: \"LICENSE.md\"\ntags:\n"},
+        {"# A\nlicense: mit\n", "base_model: \"org/model\"\ntags:\n"},
+        {"---\ntitle: A\n---\nlicense: mit\n", "base_model: \"org/model\"\ntags:\n"},
+        {"---\nlicense:\n- mit\nlicense_name: null\n---\n", "base_model: \"org/model\"\ntags:\n"},
+        {"---\nlicense: \"a\n", "base_model: \"org/model\"\ntags:\n"},
+    };
+    char base[1024], out[1024];
+    snprintf(base, sizeof base, "%s/models--org--model/snapshots/1", check_temporary("cards"));
+    snprintf(out, sizeof out, "%s", check_temporary("carded"));
+    CHECK_EQ_INT(shell_command(NULL, "mkdir -p %s && cp %s/* %s", base, model(), base).code, 0);
+    const char *adapter = trained();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[1100];
+        snprintf(path, sizeof path, "%s/README.md", base);
+        CHECK_OK(weft_file_write(path, cases[i].card, strlen(cases[i].card)));
+        CHECK_EQ_INT(weft_command(NULL, "fuse %s %s %s --force", base, adapter, out).code, 0);
+        CHECK_CONTAINS(shell_command(NULL, "cat %s/README.md", out).out, cases[i].expected);
+    }
+}
+
 static void encoded_bases_stay_encoded(void)
 {
     char data[1024], coded[1024], out[1024];
@@ -400,7 +430,8 @@ static void what_cannot_be_fused_is_refused(void)
 }
 
 CHECK_MAIN("cli_fuse", CHECK_CASE(fused_folders_compute_what_base_and_adapter_do),
-           CHECK_CASE(gguf_files_encode_the_exact_sum), CHECK_CASE(encoded_bases_stay_encoded),
+           CHECK_CASE(gguf_files_encode_the_exact_sum),
+           CHECK_CASE(the_card_has_the_license_of_the_base), CHECK_CASE(encoded_bases_stay_encoded),
            CHECK_CASE(types_of_every_base), CHECK_CASE(printed_commands_fit_the_base),
            CHECK_CASE(adapted_bits_are_for_quantized_outputs),
            CHECK_CASE(what_cannot_be_fused_is_refused))

@@ -8,6 +8,7 @@
 #include "models/convert/convert.h"
 #include "nn/lora.h"
 #include "nn/tokens.h"
+#include "train/adapter/card.h"
 #include "train/adapter/experts.h"
 #include "train/run/number.h"
 #include "weft/nn_tools.h"
@@ -258,19 +259,24 @@ static weft_array *sum_at(void *context, const char *path)
 
 /* ---- the model card ------------------------------------------------------------------------- */
 
-/* Writes the model card. The base is named as in the adapter's configuration, else by its path. */
+/* Writes the model card. The base is named as at the hub if it is in the hub's cache, else as in
+ * the adapter's configuration, else by its path. */
 static weft_status write_card(weft__text *t, const fusion *f)
 {
     char *named = NULL;
     char number[WEFT__NUMBER_TEXT];
     const bool mlx = weft__model_is_mlx(f->loaded);
     const weft_status status = weft_adapter_format_of(f->adapter, NULL, &named);
-    const char *base = named ? named : f->model;
+    weft__base_card card;
+    weft__base_card_read(f->model, &card);
+    const char *base = card.name ? card.name : named ? named : f->model;
     weft__text_format(t, "---\nlibrary_name: %s\npipeline_tag: text-generation\nbase_model: ",
                       mlx ? "mlx" : "transformers");
     weft__text_quote(t, base);
+    weft__text_append(t, "\n", 1);
+    weft__base_card_write(t, &card);
     weft__text_format(t,
-                      "\ntags:\n- lora\n- merged\n%s---\n\n# Merged model\n\n"
+                      "tags:\n- lora\n- merged\n%s---\n\n# Merged model\n\n"
                       "A base model with a %s adapter merged into its weights. It loads "
                       "without the adapter.\n\n%s| | |\n|---|---|\n",
                       mlx ? "- mlx\n" : "", f->dora ? "DoRA" : "LoRA",
@@ -282,7 +288,9 @@ static weft_status write_card(weft__text *t, const fusion *f)
                       (long long)f->rank);
     weft__text_format(t, "| Scale (alpha / rank) | %s |\n",
                       weft__number(f->alpha / (double)f->rank, number));
-    weft__text_format(t, "\nThe license of the base model applies.\n");
+    weft__text_format(t, "\nThe license of the base model applies%s%s.\n", card.license ? ": " : "",
+                      card.license ? card.license : "");
+    weft__base_card_free(&card);
     weft_free(named);
     return status;
 }

@@ -19,7 +19,7 @@
 
 enum { VERSION = 2 };
 
-#define STATE_FILE "training.safetensors"
+#define STATE_FILE WEFT__STATE_FILE
 #define METADATA "weft.run"
 #define PREFIX "step-"
 
@@ -58,9 +58,7 @@ static int newest_first(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* The update numbers of all checkpoints up to `most`, newest first (weft_free). NULL: out of
- * memory. */
-static int64_t *list(const char *folder, int64_t most, int *n)
+int64_t *weft__checkpoint_list(const char *folder, int64_t most, int *n)
 {
     int capacity = 16;
     int64_t *steps = weft_calloc((size_t)capacity, sizeof *steps);
@@ -87,7 +85,7 @@ static int64_t *list(const char *folder, int64_t most, int *n)
     return steps;
 }
 
-static char *path_of(const char *folder, int64_t step)
+char *weft__checkpoint_path(const char *folder, int64_t step)
 {
     return weft_format("%s/" PREFIX "%lld", folder, (long long)step);
 }
@@ -95,16 +93,16 @@ static char *path_of(const char *folder, int64_t step)
 bool weft__checkpoint_exists(const char *folder)
 {
     int n;
-    weft_free(list(folder, INT64_MAX, &n));
+    weft_free(weft__checkpoint_list(folder, INT64_MAX, &n));
     return n > 0;
 }
 
 void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
 {
     int n;
-    int64_t *steps = list(folder, step, &n);
+    int64_t *steps = weft__checkpoint_list(folder, step, &n);
     for (int64_t i = keep; steps && i < n; i++) {
-        char *path = path_of(folder, steps[i]);
+        char *path = weft__checkpoint_path(folder, steps[i]);
         if (path && weft__folder_remove(path) != WEFT_OK)
             weft_log_message(WEFT_LOG_WARNING, "%s", weft_error_message());
         weft_free(path);
@@ -339,7 +337,7 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__run_s
 {
     const char *folder = trainer->o.folder;
     const int64_t step = state->result.steps;
-    char *path = path_of(folder, step);
+    char *path = weft__checkpoint_path(folder, step);
     if (path == NULL)
         return weft__out_of_memory("training", "a checkpoint");
     weft__folder f;
@@ -360,22 +358,15 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__run_s
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-/* The file of a checkpoint, and its JSON metadata. */
-typedef struct opened {
-    weft_safetensors *file;
-    weft__json_doc doc;
-} opened;
-
-static void close_opened(opened *o)
+void weft__checkpoint_close(weft__checkpoint *c)
 {
-    weft__json_free(&o->doc);
-    weft_safetensors_close(o->file);
-    *o = (opened){.file = NULL};
+    weft__json_free(&c->doc);
+    weft_safetensors_close(c->file);
+    *c = (weft__checkpoint){.file = NULL};
 }
 
-static weft_status open_one(const char *path, opened *out)
+static weft_status open_one(const char *path, weft__checkpoint *out)
 {
-    *out = (opened){.file = NULL};
     weft_status status = weft_safetensors_open(path, &out->file);
     if (status != WEFT_OK)
         return status;
@@ -386,12 +377,23 @@ static weft_status open_one(const char *path, opened *out)
     if (status != WEFT_OK)
         return status;
     const weft__json root = weft__json_root(&out->doc);
-    weft__run_state ignored;
-    return read_results(&root, &ignored);
+    return read_results(&root, &out->state);
+}
+
+weft_status weft__checkpoint_open(const char *folder, weft__checkpoint *out)
+{
+    char *path = weft_format("%s/" STATE_FILE, folder);
+    *out = (weft__checkpoint){.file = NULL};
+    const weft_status status =
+        path ? open_one(path, out) : weft__out_of_memory("training", "a checkpoint");
+    weft_free(path);
+    if (status != WEFT_OK)
+        weft__checkpoint_close(out);
+    return status;
 }
 
 static weft_status restore(weft_trainer *trainer, const weft__identity *identity,
-                           const opened *from, weft__run_state *state)
+                           const weft__checkpoint *from, weft__run_state *state)
 {
     const weft__json root = weft__json_root(&from->doc);
     int64_t version = 0;
@@ -410,24 +412,32 @@ static weft_status restore(weft_trainer *trainer, const weft__identity *identity
     return status == WEFT_OK ? read_results(&root, state) : status;
 }
 
+weft_status weft__checkpoint_restore(weft_trainer *trainer, const weft__identity *identity,
+                                     const char *folder, weft__run_state *state)
+{
+    weft__checkpoint c;
+    weft_status status = weft__checkpoint_open(folder, &c);
+    if (status == WEFT_OK)
+        status = restore(trainer, identity, &c, state);
+    weft__checkpoint_close(&c);
+    return status;
+}
+
 /* Opens the newest readable checkpoint. out->file is NULL if there is none. */
-static weft_status open_newest(const char *folder, opened *out)
+static weft_status open_newest(const char *folder, weft__checkpoint *out)
 {
     int n;
-    int64_t *steps = list(folder, INT64_MAX, &n);
+    int64_t *steps = weft__checkpoint_list(folder, INT64_MAX, &n);
     weft_status status = steps ? WEFT_OK : weft__out_of_memory("training", "a list of checkpoints");
-    *out = (opened){.file = NULL};
+    *out = (weft__checkpoint){.file = NULL};
     for (int i = 0; status == WEFT_OK && out->file == NULL && i < n; i++) {
-        char *path = weft_format("%s/" PREFIX "%lld/" STATE_FILE, folder, (long long)steps[i]);
-        if (path == NULL)
-            status = weft__out_of_memory("training", "a checkpoint");
-        else if ((status = open_one(path, out)) == WEFT_MEMORY) {
-            close_opened(out);
-        } else if (status != WEFT_OK) {
+        char *path = weft__checkpoint_path(folder, steps[i]);
+        status = path ? weft__checkpoint_open(path, out)
+                      : weft__out_of_memory("training", "a checkpoint");
+        if (status != WEFT_OK && status != WEFT_MEMORY) {
             status = WEFT_OK;
             weft_log_message(WEFT_LOG_WARNING, "%s; an earlier checkpoint is tried",
                              weft_error_message());
-            close_opened(out);
         }
         weft_free(path);
     }
@@ -438,7 +448,7 @@ static weft_status open_newest(const char *folder, opened *out)
 weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *identity,
                                   weft__run_state *state, bool *found)
 {
-    opened newest;
+    weft__checkpoint newest;
     weft_status status = open_newest(trainer->o.folder, &newest);
     *found = status == WEFT_OK && newest.file != NULL;
     if (*found)
@@ -448,6 +458,6 @@ weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *i
                          (long long)state->result.steps);
         status = point_last(trainer, state->result.steps); /* a killed run may lack `last` */
     }
-    close_opened(&newest);
+    weft__checkpoint_close(&newest);
     return status;
 }

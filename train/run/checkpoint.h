@@ -8,6 +8,9 @@
 /* Prefix of folders that have only weights, written if there is no space for a checkpoint. */
 #define WEFT__WEIGHTS "weights-"
 
+/* The file of a checkpoint with the trained parameters and the optimizer's state. */
+#define WEFT__STATE_FILE "training.safetensors"
+
 /* Writes step-N in the run's folder: the adapter in PEFT's files (or the model), and
  * training.safetensors with the trained parameters, the optimizer's state and, as JSON in its
  * metadata ("weft.run", with a version), everything else. The folder appears complete or not at
@@ -22,6 +25,27 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__run_s
  * another optimizer. */
 weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *identity,
                                   weft__run_state *state, bool *found);
+
+/* An open checkpoint. */
+typedef struct weft__checkpoint {
+    weft_safetensors *file;
+    weft__json_doc doc; /* of everything but the tensors */
+    weft__run_state state;
+} weft__checkpoint;
+
+/* Opens the checkpoint in a folder step-N; close it with weft__checkpoint_close, also on failure.
+ */
+weft_status weft__checkpoint_open(const char *folder, weft__checkpoint *out);
+void weft__checkpoint_close(weft__checkpoint *checkpoint);
+
+/* Restores the checkpoint in a folder step-N, like weft__checkpoint_load. */
+weft_status weft__checkpoint_restore(weft_trainer *trainer, const weft__identity *identity,
+                                     const char *folder, weft__run_state *state);
+
+/* The update numbers of all checkpoints up to `most`, newest first, and the path of one; both for
+ * weft_free. NULL: out of memory. */
+int64_t *weft__checkpoint_list(const char *folder, int64_t most, int *n);
+char *weft__checkpoint_path(const char *folder, int64_t step);
 
 /* Whether the folder has a checkpoint, readable or not. */
 bool weft__checkpoint_exists(const char *folder);

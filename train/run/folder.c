@@ -124,60 +124,6 @@ static void write_data(weft__text *t, const weft__run *run)
     weft__text_format(t, "  },\n");
 }
 
-/* Writes the optimizer's name and those of its options that it uses. */
-static void write_optimizer(weft__text *t, const weft_trainer *trainer)
-{
-    const optim_group *g = &trainer->optimizer->groups[0];
-    write_string(t, "optimizer", g->type->name, ",");
-    for (int i = 0; i < g->n_fields; i++) {
-        const weft_field *f = &g->type->fields[i];
-        const char *at = (const char *)g->options + f->offset;
-        if (f->type == WEFT_FIELD_BOOL)
-            weft__text_format(t, "    \"%s\": %s,\n", f->name,
-                              *(const bool *)at ? "true" : "false");
-        else if (f->type == WEFT_FIELD_INT)
-            write_number(t, f->name, (double)*(const int64_t *)at, ",");
-        else
-            write_number(t, f->name, *(const double *)at, ",");
-    }
-}
-
-static void write_options(weft__text *t, const weft__run *run)
-{
-    const weft_trainer_options *o = &run->trainer->o;
-    weft__text_format(t, "  \"options\": {\n");
-    write_number(t, "steps", (double)run->plan->steps, ",");
-    write_number(t, "accumulate", (double)o->accumulate, ",");
-    write_number(t, "lr", o->lr, ",");
-    write_number(t, "lora_plus", o->lora_plus, ",");
-    write_optimizer(t, run->trainer);
-    write_string(t, "schedule", o->schedule, ",");
-    write_number(t, "warmup", (double)run->plan->warmup, ",");
-    write_number(t, "clip", o->clip, ",");
-    weft__text_format(t, "    \"checkpoint\": %s,\n", o->checkpoint ? "true" : "false");
-    weft__text_format(t, "    \"compile\": %s,\n", o->compile ? "true" : "false");
-    write_number(t, "validate_every", (double)o->validate_every, ",");
-    write_number(t, "patience", (double)o->patience, ",");
-    write_number(t, "save_every", (double)o->save_every, ",");
-    write_number(t, "save_minutes", o->save_minutes > 0 ? o->save_minutes : 0, ",");
-    write_number(t, "keep", (double)o->keep, ",");
-    write_number(t, "neftune", o->neftune, ",");
-    write_number(t, "seed", (double)o->seed, "");
-    weft__text_format(t, "  },\n");
-}
-
-static void write_command(weft__text *t, const weft_trainer_options *o)
-{
-    if (o->n_command == 0)
-        return;
-    weft__text_format(t, "  \"command\": [");
-    for (int i = 0; i < o->n_command; i++) {
-        weft__text_format(t, i > 0 ? ", " : "");
-        weft__text_quote(t, o->command[i]);
-    }
-    weft__text_format(t, "],\n");
-}
-
 static bool has_rewards(const weft__run *run)
 {
     return run->trainer->o.objective->examples == WEFT_EXAMPLES_SCORED;
@@ -237,10 +183,13 @@ static weft_status write_run(const weft__run *run, const weft_train_result *resu
     weft__text_format(&t, "{\n  \"weft\": \"%s\",\n", WEFT_VERSION);
     write_model(&t, run->trainer);
     write_data(&t, run);
-    write_options(&t, run);
-    write_command(&t, &run->trainer->o);
+    weft__text_append(&t, run->identity.settings, strlen(run->identity.settings));
+    weft__identity now = run->identity;
+    now.settings = NULL; /* they stand above */
+    if (strcmp(state, "running") == 0)
+        now.contents = NULL; /* still being hashed */
     weft__text_format(&t, "  \"identity\": {");
-    weft__identity_write(&t, &run->identity);
+    weft__identity_write(&t, &now);
     weft__text_format(&t, "\"version\": 1},\n");
     if (result)
         write_result(&t, result, has_rewards(run));
@@ -391,7 +340,9 @@ static weft_status open_records(weft__run *run, weft__run_state *state)
     if (status != WEFT_OK)
         return status;
     const bool exists = weft_run_exists(o->folder);
-    if (exists && o->resume)
+    if (run->trainer->begin && *run->trainer->begin)
+        status = weft__checkpoint_restore(run->trainer, &run->identity, run->trainer->begin, state);
+    else if (exists && o->resume)
         status = resume(run, state);
     else if (exists && o->overwrite)
         status = weft__run_remove(o->folder);
@@ -441,8 +392,10 @@ weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
         run->validation = weft_dataset_info_of(validation);
     weft_status status = WEFT_OK;
     if (trainer->o.folder) {
-        weft__identity_of(&trainer->o, batches, &run->identity);
-        status = describe_sources(run);
+        status =
+            weft__identity_of_run(trainer, plan, batches, trainer->begin == NULL, &run->identity);
+        if (status == WEFT_OK)
+            status = describe_sources(run);
         if (status == WEFT_OK)
             status = open_folder(run, batches, validation, state);
     }
@@ -579,6 +532,7 @@ void weft__run_free(weft__run *run)
     weft__metrics_free(run->metrics);
     (void)weft__folder_close(&run->made, WEFT_OK);
     weft_free(run->sources);
+    weft__identity_free(&run->identity);
     if (run->lock >= 0)
         close(run->lock);
     weft_free(run);

@@ -1,21 +1,23 @@
 /* train/run/identity.c -- hashes that identify the model, data and tokenizer of a run. */
 #include "train/run/identity.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "core/hash.h"
 #include "core/io/text.h"
 #include "train/data/reader.h"
+#include "train/run/build.h"
+#include "train/run/contents.h"
+#include "train/run/settings.h"
 
 /* Of large files only this many blocks are hashed, spread over the file. */
-enum { BLOCK = 1 << 16, BLOCKS = 32, MOST_FILES = 4096 };
+enum { BLOCK = 1 << 16, BLOCKS = 32 };
 
 static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t n)
 {
@@ -54,28 +56,6 @@ static uint64_t hash_file(uint64_t hash, const char *path, const char *name)
     return hash;
 }
 
-static bool counts(const char *name)
-{
-    return strcmp(name, "config.json") == 0 || weft__ends_with(name, ".safetensors") ||
-           weft__ends_with(name, ".gguf");
-}
-
-/* Lists the files of a model's folder, sorted by name. Returns their number. */
-static int list_files(const char *folder, char **names)
-{
-    DIR *open_folder = opendir(folder);
-    int n = 0;
-    const struct dirent *entry;
-    while (open_folder && n < MOST_FILES && (entry = readdir(open_folder)) != NULL) {
-        if (counts(entry->d_name) && (names[n] = weft_strdup(entry->d_name)) != NULL)
-            n++;
-    }
-    if (open_folder)
-        closedir(open_folder);
-    qsort(names, (size_t)n, sizeof *names, weft__by_text);
-    return n;
-}
-
 void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash)
 {
     snprintf(out, WEFT__HASH_TEXT, "%016" PRIx64, hash);
@@ -83,8 +63,8 @@ void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash)
 
 static void identify_folder(const char *base, weft__identity *out)
 {
-    char **names = weft_calloc(MOST_FILES, sizeof *names);
-    const int n = names ? list_files(base, names) : 0;
+    char **names;
+    const int n = weft__model_files(base, &names);
     uint64_t hash = 0;
     for (int i = 0; i < n; i++) {
         char *path = weft_format("%s/%s", base, names[i]);
@@ -143,6 +123,25 @@ void weft__identity_of(const weft_trainer_options *options, const weft_batches *
         weft__write_hash(out->base, hash_file(0, base, ""));
 }
 
+weft_status weft__identity_of_run(const weft_trainer *trainer, const weft__plan *plan,
+                                  const weft_batches *batches, bool contents, weft__identity *out)
+{
+    weft__text t = {0};
+    weft__identity_of(&trainer->o, batches, out);
+    weft__settings_write(&t, trainer, plan);
+    out->settings = t.at;
+    out->device = weft_device_of(*trainer->slots.slots[0]);
+    if (t.failed)
+        return weft__out_of_memory("training", "the run's records");
+    return contents ? weft__contents_start(&trainer->o, &out->contents) : WEFT_OK;
+}
+
+void weft__identity_free(weft__identity *identity)
+{
+    weft_free(identity->settings);
+    weft__contents_free(identity->contents);
+}
+
 bool weft__identity_of_data(const weft_data_source *source, char out[WEFT__HASH_TEXT])
 {
     weft__data_files files;
@@ -170,6 +169,12 @@ void weft__identity_write(weft__text *t, const weft__identity *id)
                       id->base, id->tokenizer, id->data, (long long)id->batch_size,
                       (unsigned long long)id->order, (long long)id->ranks);
     weft__objective_write(t, id->objective, &id->objective_options);
+    if (id->device)
+        weft__build_write(t, id->device);
+    if (id->contents)
+        weft__contents_write(t, id->contents);
+    if (id->settings)
+        weft__text_append(t, id->settings, strlen(id->settings));
 }
 
 static weft_status expect_same(const weft__json *object, const char *key, const char *what,

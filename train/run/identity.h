@@ -4,7 +4,7 @@
 
 #include "core/io/json.h"
 #include "core/io/text.h"
-#include "train/objective/objective.h"
+#include "train/trainer.h"
 #include "weft/train.h"
 
 enum { WEFT__HASH_TEXT = 17 };
@@ -19,6 +19,10 @@ typedef struct weft__identity {
     int64_t ranks;  /* ranks that share the batches */
     const weft_objective *objective;
     weft_objective_options objective_options; /* with defaults set */
+    /* What weft_trainer_verify compares and --resume does not; NULL: not written. */
+    const weft_device *device;       /* of the trained parameters, for the member "build" */
+    struct weft__contents *contents; /* the member "files" */
+    char *settings;                  /* the members "options" and "command" */
 } weft__identity;
 
 /* train/data/batches.c: the hash of all samples, the batch size, and the seed of the order of
@@ -38,6 +42,12 @@ bool weft__identity_of_data(const weft_data_source *source, char out[WEFT__HASH_
  * hashes. */
 void weft__identity_of(const weft_trainer_options *options, const weft_batches *batches,
                        weft__identity *out);
+
+/* The same with device and settings and, with `contents`, the hashes of all files. Free it with
+ * weft__identity_free. */
+weft_status weft__identity_of_run(const weft_trainer *trainer, const weft__plan *plan,
+                                  const weft_batches *batches, bool contents, weft__identity *out);
+void weft__identity_free(weft__identity *identity);
 
 /* Writes the identity as members of a JSON object, each followed by a comma. */
 void weft__identity_write(weft__text *t, const weft__identity *identity);

@@ -1,9 +1,12 @@
-/* hub/hash.c -- the hashes by which the hub names files: SHA-256, and git's hash of a blob. */
-#include "hub/hub.h"
+/* core/io/digest.c -- digests of files: SHA-256, and git's hash of a blob, by the system's
+ * libcrypto. */
+#include "core/io/digest.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <openssl/evp.h>
@@ -14,7 +17,7 @@
 enum { PIECE = 1 << 20, PIECES_BETWEEN_STEPS = 16 };
 
 static weft_status update(EVP_MD_CTX *hash, int fd, const char *path, char *piece,
-                          weft__hub_step *step, void *context)
+                          weft__digest_step *step, void *context)
 {
     int pieces = 0;
     for (int64_t at = 0;;) {
@@ -34,8 +37,8 @@ static weft_status update(EVP_MD_CTX *hash, int fd, const char *path, char *piec
     }
 }
 
-weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size,
-                           weft__hub_step *step, void *context, char out[65])
+weft_status weft__digest(int fd, const char *path, size_t digits, int64_t size,
+                         weft__digest_step *step, void *context, char out[65])
 {
     unsigned char bytes[EVP_MAX_MD_SIZE];
     unsigned n = 0;
@@ -58,5 +61,22 @@ weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
     EVP_MD_CTX_free(hash);
     weft_free(piece);
+    return status;
+}
+weft_status weft__digest_of(const char *path, weft__digest_step *step, void *context, int64_t *size,
+                            char out[65])
+{
+    struct stat info;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return weft_fail(WEFT_IO, "%s: %s", path, strerror(errno));
+    weft_status status = WEFT_OK;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        status = weft_fail(WEFT_IO, "%s: expected a file", path);
+    if (status == WEFT_OK)
+        status = weft__digest(fd, path, 64, info.st_size, step, context, out);
+    if (status == WEFT_OK)
+        *size = info.st_size;
+    close(fd);
     return status;
 }

@@ -1,0 +1,235 @@
+/* tests/cli/test_cli_verify.c -- weft verify: a run whose updates are repeated with the same bytes,
+ * and runs with a changed row, option, base model, tokenizer, build or result, each named. The
+ * run's folder is never changed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+
+/* A folder with a model, rows and a finished run of them; `name` is the folder. */
+static const char *run_in(const char *name, const char *options)
+{
+    static char folder[1024];
+    snprintf(folder, sizeof folder, "%s", check_temporary(name));
+    output o = shell_command(NULL,
+                             "mkdir -p %s && cd %s && cp -r %s base && i=0 && "
+                             "while [ $i -lt 24 ]; do i=$((i+1)); "
+                             "echo \"{\\\"prompt\\\": \\\"Tale $i is\\\", \\\"completion\\\": "
+                             "\\\" number $i.\\\"}\"; done > rows.jsonl && "
+                             "%s train base --data rows.jsonl --steps 6 --save-every 2 --length 32 "
+                             "--batch-size 2 --dropout 0.1 --val-split 0.2 %s --out run",
+                             folder, folder, check_source("examples/storyteller"),
+                             check_built("cli/weft"), options);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    return folder;
+}
+
+/* Runs a shell command in the folder, then `weft verify run OPTIONS`, and checks that the run is as
+ * before and that no temporary folder is left. */
+static output verify_after(const char *folder, const char *change, const char *options)
+{
+    output o = shell_command(NULL, "cd %s && %s", folder, change);
+    CHECK_EQ_INT(o.code, 0);
+    static const char *const list =
+        "(find run -printf '%p %s %T@ %l\\n' | sort; find run -type f | sort | xargs sha256sum)";
+    o = shell_command(NULL, "cd %s && mkdir -p tmp && %s > before", folder, list);
+    CHECK_EQ_INT(o.code, 0);
+    static char out[16384], err[16384];
+    o = shell_command(NULL, "cd %s && TMPDIR=tmp %s verify run %s", folder, check_built("cli/weft"),
+                      options);
+    snprintf(out, sizeof out, "%s", o.out);
+    snprintf(err, sizeof err, "%s", o.err);
+    const output kept = {o.code, out, err};
+    o = shell_command(NULL,
+                      "cd %s && %s > after && cmp before after && ls tmp | wc -l | grep -qx 0",
+                      folder, list);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s%s", o.out, o.err);
+    return kept;
+}
+
+static const char *const all_equal = "base       equal\ntokenizer  equal\nrows       equal\n"
+                                     "options    equal\nbuild      equal\n";
+
+static void an_unchanged_run_is_verified(void)
+{
+    const char *folder = run_in("unchanged", "");
+    output o = verify_after(folder, "true", "");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "run: update 6\n");
+    CHECK_CONTAINS(o.out, all_equal);
+    CHECK_CONTAINS(o.out, "updates    5 to 6 repeated in ");
+    CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+    o = verify_after(folder, "true", "--from 0 --to 4 --json");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "{\"state\": \"verified\", \"checkpoint\": 4, ");
+    CHECK_CONTAINS(o.out, "\"updates\": {\"from\": 0, \"to\": 4, ");
+    CHECK_CONTAINS(o.out, "\"same_bytes\": true, ");
+    o = verify_after(folder, "true", "--hashes");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "build      equal\nverified\n");
+    /* A run that was stopped and resumed is verified like any other. */
+    o = verify_after(folder, "rm -r run/step-6", "--from 0");
+    CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+    o = shell_command(NULL, "cd %s && %s train --out run --resume", folder,
+                      check_built("cli/weft"));
+    CHECK_EQ_INT(o.code, 0);
+    o = verify_after(folder, "true", "--from 4");
+    CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+}
+
+/* Changes something in a copy of the run, and expects that it is named. */
+static void expect_named(const char *folder, const char *change, const char *undo, const char *item,
+                         const char *difference)
+{
+    output o = verify_after(folder, change, "");
+    char line[64];
+    CHECK_EQ_INT(o.code, 1);
+    snprintf(line, sizeof line, "\n%-10s differs\n           ", item);
+    if (!CHECK(strstr(o.out, line) != NULL) || !CHECK(strstr(o.out, difference) != NULL))
+        CHECK_FAIL("%s%s", o.out, o.err);
+    CHECK_CONTAINS(o.out, "updates    not repeated: they would be those of another run\ndiffers\n");
+    int differing = 0;
+    for (const char *at = o.out; (at = strstr(at, " differs\n")) != NULL; at++)
+        differing++;
+    CHECK_EQ_INT(differing, 1);
+    o = shell_command(NULL, "cd %s && %s", folder, undo);
+    CHECK_EQ_INT(o.code, 0);
+}
+
+static void changed_inputs_are_named(void)
+{
+    const char *folder = run_in("inputs", "");
+    CHECK_EQ_INT(
+        shell_command(NULL, "cd %s && cp -r base base0 && cp rows.jsonl rows0", folder).code, 0);
+    expect_named(folder, "sed -i '3s/number 3/number 4/' rows.jsonl", "cp rows0 rows.jsonl", "rows",
+                 "rows.jsonl: recorded ");
+    expect_named(folder, "sed -i.0 's/\"--lr\", \"2e-4\"/\"--lr\", \"3e-4\"/' run/run.json",
+                 "mv run/run.json.0 run/run.json", "options", "--lr: recorded 2e-4, now 3e-4\n");
+    expect_named(folder, "sed -i.0 's/\"--rank\", \"8\"/\"--rank\", \"4\"/' run/run.json",
+                 "mv run/run.json.0 run/run.json", "options", "--rank: recorded 8, now 4\n");
+    expect_named(folder,
+                 "printf x | dd of=base/model.safetensors bs=1 seek=3000000 conv=notrunc 2>&1",
+                 "cp base0/model.safetensors base", "base", "model.safetensors: recorded ");
+    expect_named(folder, "printf ' ' >> base/tokenizer.json", "cp base0/tokenizer.json base",
+                 "tokenizer", "tokenizer.json: recorded ");
+    expect_named(folder, "printf ' ' >> base/tokenizer_config.json",
+                 "cp base0/tokenizer_config.json base", "tokenizer",
+                 "tokenizer_config.json: recorded ");
+    const output o = verify_after(folder, "true", "");
+    CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+}
+
+/* Results that were changed after the run differ in the bytes that are repeated. */
+static void changed_results_are_named(void)
+{
+    static const struct {
+        const char *change, *says;
+    } cases[] = {
+        {"sed -i '6s/\"loss\": [0-9.]*/\"loss\": 3.5/' run/metrics.jsonl",
+         "update 5: loss: recorded 3.5, now "},
+        {"sed -i '7s/\"validation_loss\": [0-9.]*/\"validation_loss\": 0.5/' run/metrics.jsonl",
+         "update 6: validation_loss: recorded 0.5, now "},
+        {"printf x | dd of=run/step-6/adapter_model.safetensors bs=1 seek=20000 conv=notrunc 2>&1",
+         "adapter_model.safetensors: 1 of 84 tensors differ, first base_model.model.model.layers."},
+        {"printf x | dd of=run/step-6/training.safetensors bs=1 seek=60000 conv=notrunc 2>&1",
+         "training.safetensors: 1 of 254 tensors differ, first model.layers."},
+        {"sed -i 's/\"r\": 8/\"r\": 4/' run/step-6/adapter_config.json",
+         "adapter_config.json: other bytes\n"},
+    };
+    const char *folder = run_in("results", "");
+    CHECK_EQ_INT(shell_command(NULL, "cd %s && cp -r run run0", folder).code, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const output o = verify_after(folder, cases[i].change, "");
+        CHECK_EQ_INT(o.code, 1);
+        CHECK_CONTAINS(o.out, all_equal);
+        CHECK_CONTAINS(o.out, ": other bytes\n");
+        CHECK_CONTAINS(o.out, "\ndiffers\n");
+        if (!CHECK(strstr(o.out, cases[i].says) != NULL))
+            CHECK_FAIL("%s", o.out);
+        shell_command(NULL, "cd %s && rm -r run && cp -r run0 run", folder);
+    }
+}
+
+/* Bytes depend on the build, so that of another one are compared with a tolerance. */
+static void another_build_is_named(void)
+{
+    const char *folder = run_in("build", "");
+    output o = verify_after(folder, "cp -r run run0", "");
+    CHECK_EQ_INT(o.code, 0);
+    /* Same length: the metadata of a safetensors file. */
+    o = verify_after(folder,
+                     "sed -i 's/\\(weft..: ..\\)[0-9]/\\19/' "
+                     "run/step-6/training.safetensors",
+                     "");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "options    equal\nbuild      differs\n           weft: recorded 9");
+    CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+    o = verify_after(folder, "sed -i '6s/\"loss\": [0-9.]*/\"loss\": 0.5/' run/metrics.jsonl", "");
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.out, ": compared with tolerance 0.05, since bytes depend on the build: losses "
+                          "differ by at most ");
+    CHECK_CONTAINS(o.out, "update 5: loss: recorded 0.5, now ");
+    CHECK_CONTAINS(o.out, "\ndiffers\n");
+    /* An adapter of another run, and a run of an older version. */
+    o = verify_after(folder,
+                     "rm -r run && cp -r run0 run && "
+                     "cp run/step-4/adapter_model.safetensors run/step-6 && "
+                     "sed -i 's/build\\(..: {\\)/built\\1/' run/step-6/training.safetensors",
+                     "");
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.out, "build      unknown\n");
+    CHECK_CONTAINS(o.out, "adapter_model.safetensors: 84 of 84 tensors differ");
+#if defined(__x86_64__)
+    shell_command(NULL, "cd %s && rm -r run && cp -r run0 run", folder);
+    o = verify_after(folder, "true", "");
+    CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+    o = shell_command(NULL, "cd %s && WEFT_CPU_ISA=portable %s verify run", folder,
+                      check_built("cli/weft"));
+    CHECK_EQ_INT(o.code, 0);
+    if (strstr(o.out, "build      equal") == NULL) { /* a machine with AVX2 */
+        CHECK_CONTAINS(o.out, "description: recorded kernels for ");
+        CHECK_CONTAINS(o.out, "agrees within the tolerance, on another build or machine\n");
+    }
+#endif
+}
+
+/* What cannot be checked is refused. */
+static void what_is_missing_is_said(void)
+{
+    const char *folder = run_in("missing", "--keep 1");
+    output o = verify_after(folder, "true", "");
+    CHECK_EQ_INT(o.code, 0); /* a short run is repeated from its beginning */
+    CHECK_CONTAINS(o.out, "updates    1 to 6 repeated in ");
+    o = verify_after(folder, "true", "--from 4");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "run: expected a checkpoint of the run (6), got 4\n");
+    o = verify_after(folder, "true", "--to 5");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "run: expected a checkpoint of the run (6), got 5\n");
+    o = verify_after(folder, "true", "--from 6");
+    CHECK_CONTAINS(o.err, "run: expected a checkpoint before update 6 to begin from, got 6\n");
+    o = verify_after(folder,
+                     "sed -i -E 's/(training_seconds..: )[0-9]\\.[0-9]{5}/\\19999.00/' "
+                     "run/step-6/training.safetensors",
+                     "");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err,
+                   "repeating it from the beginning takes about 167 minutes: ask for it by ");
+    o = verify_after(folder, "true", "--from 0");
+    CHECK_EQ_INT(o.code, 0);
+    o = verify_after(folder, "rm -r run/step-6", "");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "run: it has no checkpoint");
+    o = verify_after(folder, "rm run/run.json", "");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "run: there is no training run in this folder\n");
+    o = weft_command(NULL, "verify %s --tolerance 0", folder);
+    CHECK_EQ_INT(o.code, 2);
+}
+
+CHECK_MAIN("cli_verify", CHECK_CASE(an_unchanged_run_is_verified),
+           CHECK_CASE(changed_inputs_are_named), CHECK_CASE(changed_results_are_named),
+           CHECK_CASE(another_build_is_named), CHECK_CASE(what_is_missing_is_said))

@@ -1,0 +1,194 @@
+/* train/run/contents.c -- the SHA-256 of the files that a run reads. */
+#include "train/run/contents.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/failure.h"
+#include "core/io/digest.h"
+#include "core/io/folder.h"
+#include "core/list.h"
+#include "train/data/reader.h"
+
+enum { MOST_FILES = 4096 };
+
+typedef struct entry {
+    const char *of;
+    char *path, *name; /* `name` is a part of `path` */
+    int64_t size;
+    char hash[65]; /* "": not known */
+} entry;
+
+struct weft__contents {
+    entry *at;
+    int n;
+    pthread_t thread;
+    bool started;
+    atomic_bool stop;
+};
+
+/* ---- the files ------------------------------------------------------------------------------ */
+
+static bool counts(const char *name)
+{
+    return strcmp(name, "config.json") == 0 || weft__ends_with(name, ".safetensors") ||
+           weft__ends_with(name, ".gguf");
+}
+
+int weft__model_files(const char *folder, char ***names)
+{
+    DIR *open_folder = opendir(folder);
+    int n = 0;
+    const struct dirent *found;
+    *names = weft_calloc(MOST_FILES, sizeof **names);
+    while (*names && open_folder && n < MOST_FILES && (found = readdir(open_folder)) != NULL) {
+        if (counts(found->d_name) && ((*names)[n] = weft_strdup(found->d_name)) != NULL)
+            n++;
+    }
+    if (open_folder)
+        closedir(open_folder);
+    if (n > 0)
+        qsort(*names, (size_t)n, sizeof **names, weft__by_text);
+    return n;
+}
+
+/* Adds FOLDER/NAME, or FOLDER if the name is NULL. */
+static bool add(weft__contents *c, const char *of, const char *folder, const char *name)
+{
+    if (!weft__list_more(c->at, c->n))
+        return false;
+    entry e = {.of = of, .path = weft_format(name ? "%s/%s" : "%s", folder, name)};
+    if (e.path == NULL)
+        return false;
+    e.name = name ? e.path + strlen(folder) + 1 : e.path;
+    c->at[c->n++] = e;
+    return true;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static bool add_base(weft__contents *c, const char *base)
+{
+    if (!is_folder(base))
+        return !weft__exists(base) || add(c, "base", base, NULL);
+    char **names;
+    bool added = true;
+    const int n = weft__model_files(base, &names);
+    for (int i = 0; i < n; i++) {
+        added = added && add(c, "base", base, names[i]);
+        weft_free(names[i]);
+    }
+    weft_free(names);
+    return added;
+}
+
+static bool add_tokenizer(weft__contents *c, const char *folder)
+{
+    static const char *const names[] = {
+        "tokenizer.json",    "tokenizer.model",    "tokenizer_config.json",
+        "vocab.json",        "merges.txt",         "special_tokens_map.json",
+        "added_tokens.json", "chat_template.jinja"};
+    bool added = true;
+    for (size_t i = 0; added && i < sizeof names / sizeof *names; i++) {
+        char *path = weft_format("%s/%s", folder, names[i]);
+        added = path && (!weft__exists(path) || add(c, "tokenizer", folder, names[i]));
+        weft_free(path);
+    }
+    return added;
+}
+
+/* Standard input and files that are gone are left out. */
+static bool add_data(weft__contents *c, const char *of, const weft_data_source *source)
+{
+    weft__data_files files;
+    if (strcmp(source->path, "-") == 0 || weft__data_files_find(source, &files) != WEFT_OK)
+        return true;
+    bool added = true;
+    for (int i = 0; added && i < files.n; i++)
+        added = add(c, of, files.at[i], NULL);
+    weft__data_files_free(&files);
+    return added;
+}
+
+/* ---- hashing -------------------------------------------------------------------------------- */
+
+static bool go_on(void *context, int64_t done, const char *message)
+{
+    (void)done;
+    (void)message;
+    return !atomic_load(&((weft__contents *)context)->stop);
+}
+
+static void *hash_all(void *context)
+{
+    weft__contents *c = context;
+    for (int i = 0; i < c->n && !atomic_load(&c->stop); i++) {
+        entry *e = &c->at[i];
+        if (weft__digest_of(e->path, go_on, c, &e->size, e->hash) != WEFT_OK)
+            e->hash[0] = '\0';
+    }
+    return NULL;
+}
+
+static void join(weft__contents *c)
+{
+    if (c->started)
+        pthread_join(c->thread, NULL);
+    c->started = false;
+}
+
+weft_status weft__contents_start(const weft_trainer_options *o, weft__contents **out)
+{
+    weft__contents *c = *out = weft_calloc(1, sizeof *c);
+    bool added = c && add_base(c, o->base_name) &&
+                 add_tokenizer(c, o->tokenizer_path ? o->tokenizer_path : o->base_name);
+    for (int i = 0; added && i < o->n_sources; i++)
+        added = add_data(c, "data", &o->sources[i]);
+    if (added && o->validation_source)
+        added = add_data(c, "validation", o->validation_source);
+    if (!added) {
+        weft__contents_free(c);
+        *out = NULL;
+        return weft__out_of_memory("training", "the run's records");
+    }
+    c->started = pthread_create(&c->thread, NULL, hash_all, c) == 0;
+    if (!c->started)
+        hash_all(c);
+    return WEFT_OK;
+}
+
+void weft__contents_free(weft__contents *c)
+{
+    if (c == NULL)
+        return;
+    atomic_store(&c->stop, true);
+    join(c);
+    for (int i = 0; i < c->n; i++)
+        weft_free(c->at[i].path);
+    weft_free(c->at);
+    weft_free(c);
+}
+
+void weft__contents_write(weft__text *t, weft__contents *c)
+{
+    join(c);
+    weft__text_format(t, "\"files\": [");
+    for (int i = 0; i < c->n; i++) {
+        const entry *e = &c->at[i];
+        weft__text_format(t, "%s{\"of\": \"%s\", \"name\": ", i > 0 ? ", " : "", e->of);
+        weft__text_quote(t, e->name);
+        if (e->hash[0] != '\0')
+            weft__text_format(t, ", \"size\": %lld, \"sha256\": \"%s\"", (long long)e->size,
+                              e->hash);
+        weft__text_format(t, "}");
+    }
+    weft__text_format(t, "], ");
+}

@@ -1,0 +1,26 @@
+/* train/run/contents.h -- the SHA-256 of the files that a run reads, computed by a thread while the
+ * run works: hashing a large model takes seconds. */
+#ifndef WEFT_TRAIN_RUN_CONTENTS_H
+#define WEFT_TRAIN_RUN_CONTENTS_H
+
+#include "core/io/text.h"
+#include "weft/train.h"
+
+typedef struct weft__contents weft__contents;
+
+/* Lists the files of the base model, the tokenizer and the data, and begins to hash them. */
+weft_status weft__contents_start(const weft_trainer_options *options, weft__contents **out);
+
+/* Stops hashing and frees. NULL is accepted. */
+void weft__contents_free(weft__contents *contents);
+
+/* Waits for the hashes and writes them as the member "files" of a JSON object, followed by a comma:
+ * [{"of": "base", "name": ..., "size": ..., "sha256": ...}, ...]. "of" is "base", "tokenizer",
+ * "data" or "validation". A file that could not be hashed has no "sha256". */
+void weft__contents_write(weft__text *t, weft__contents *contents);
+
+/* The files in a model's folder that decide what it computes, sorted: its configuration and its
+ * weights. Returns their number; the caller frees each name and the list. */
+int weft__model_files(const char *folder, char ***names);
+
+#endif

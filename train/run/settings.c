@@ -1,0 +1,78 @@
+/* train/run/settings.c -- writes the options and the command line of a run as JSON. */
+#include "train/run/settings.h"
+
+#include "optim/optim.h"
+#include "train/run/number.h"
+
+static void write_string(weft__text *t, const char *key, const char *value, const char *end)
+{
+    weft__text_format(t, "    \"%s\": ", key);
+    weft__text_quote(t, value);
+    weft__text_format(t, "%s\n", end);
+}
+
+static void write_number(weft__text *t, const char *key, double value, const char *end)
+{
+    char number[WEFT__NUMBER_TEXT];
+    weft__text_format(t, "    \"%s\": %s%s\n", key, weft__number(value, number), end);
+}
+
+/* Writes the optimizer's name and those of its options that it uses. */
+static void write_optimizer(weft__text *t, const weft_trainer *trainer)
+{
+    const optim_group *g = &trainer->optimizer->groups[0];
+    write_string(t, "optimizer", g->type->name, ",");
+    for (int i = 0; i < g->n_fields; i++) {
+        const weft_field *f = &g->type->fields[i];
+        const char *at = (const char *)g->options + f->offset;
+        if (f->type == WEFT_FIELD_BOOL)
+            weft__text_format(t, "    \"%s\": %s,\n", f->name,
+                              *(const bool *)at ? "true" : "false");
+        else if (f->type == WEFT_FIELD_INT)
+            write_number(t, f->name, (double)*(const int64_t *)at, ",");
+        else
+            write_number(t, f->name, *(const double *)at, ",");
+    }
+}
+
+static void write_options(weft__text *t, const weft_trainer *trainer, const weft__plan *plan)
+{
+    const weft_trainer_options *o = &trainer->o;
+    weft__text_format(t, "  \"options\": {\n");
+    write_number(t, "steps", (double)plan->steps, ",");
+    write_number(t, "accumulate", (double)o->accumulate, ",");
+    write_number(t, "lr", o->lr, ",");
+    write_number(t, "lora_plus", o->lora_plus, ",");
+    write_optimizer(t, trainer);
+    write_string(t, "schedule", o->schedule, ",");
+    write_number(t, "warmup", (double)plan->warmup, ",");
+    write_number(t, "clip", o->clip, ",");
+    weft__text_format(t, "    \"checkpoint\": %s,\n", o->checkpoint ? "true" : "false");
+    weft__text_format(t, "    \"compile\": %s,\n", o->compile ? "true" : "false");
+    write_number(t, "validate_every", (double)o->validate_every, ",");
+    write_number(t, "patience", (double)o->patience, ",");
+    write_number(t, "save_every", (double)o->save_every, ",");
+    write_number(t, "save_minutes", o->save_minutes > 0 ? o->save_minutes : 0, ",");
+    write_number(t, "keep", (double)o->keep, ",");
+    write_number(t, "neftune", o->neftune, ",");
+    write_number(t, "seed", (double)o->seed, "");
+    weft__text_format(t, "  },\n");
+}
+
+static void write_command(weft__text *t, const weft_trainer_options *o)
+{
+    if (o->n_command == 0)
+        return;
+    weft__text_format(t, "  \"command\": [");
+    for (int i = 0; i < o->n_command; i++) {
+        weft__text_format(t, i > 0 ? ", " : "");
+        weft__text_quote(t, o->command[i]);
+    }
+    weft__text_format(t, "],\n");
+}
+
+void weft__settings_write(weft__text *t, const weft_trainer *trainer, const weft__plan *plan)
+{
+    write_options(t, trainer, plan);
+    write_command(t, &trainer->o);
+}
