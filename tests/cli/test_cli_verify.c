@@ -106,6 +106,10 @@ static void changed_inputs_are_named(void)
         shell_command(NULL, "cd %s && cp -r base base0 && cp rows.jsonl rows0", folder).code, 0);
     expect_named(folder, "sed -i '3s/number 3/number 4/' rows.jsonl", "cp rows0 rows.jsonl", "rows",
                  "rows.jsonl: recorded ");
+    expect_named(folder, "sed -i '3s/number 3/number 4/' rows.jsonl", "cp rows0 rows.jsonl", "rows",
+                 "\n           sample ");
+    expect_named(folder, "sed -i 1d rows.jsonl", "cp rows0 rows.jsonl", "rows",
+                 "\n           samples: recorded ");
     expect_named(folder, "sed -i.0 's/\"--lr\", \"2e-4\"/\"--lr\", \"3e-4\"/' run/run.json",
                  "mv run/run.json.0 run/run.json", "options", "--lr: recorded 2e-4, now 3e-4\n");
     expect_named(folder, "sed -i.0 's/\"--rank\", \"8\"/\"--rank\", \"4\"/' run/run.json",

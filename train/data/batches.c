@@ -407,7 +407,13 @@ static uint64_t hash_sample(uint64_t hash, const weft_sample *s)
 
 uint64_t weft__dataset_hash(uint64_t hash, const weft_dataset *dataset)
 {
-    for (int64_t i = 0; i < dataset->info.samples; i++) {
+    return weft__dataset_hash_part(hash, dataset, 0, dataset->info.samples);
+}
+
+uint64_t weft__dataset_hash_part(uint64_t hash, const weft_dataset *dataset, int64_t from,
+                                 int64_t to)
+{
+    for (int64_t i = from; i < to; i++) {
         const weft_sample sample = weft_dataset_at(dataset, i);
         hash = hash_sample(hash, &sample);
         if (dataset->info.examples == WEFT_EXAMPLES_LABELLED)

@@ -184,6 +184,55 @@ static void compare_command(weft__comparison *c, json_object *recorded, json_obj
         compare_words(c, now, recorded, true);
 }
 
+/* ---- samples -------------------------------------------------------------------------------- */
+
+static int64_t count_of(json_object *samples, const char *key)
+{
+    json_object *value = NULL;
+    json_object_object_get_ex(samples, key, &value);
+    return json_object_get_int64(value);
+}
+
+static json_object *hashes_of(json_object *samples)
+{
+    json_object *value = NULL;
+    json_object_object_get_ex(samples, "hashes", &value);
+    return json_object_is_type(value, json_type_array) ? value : NULL;
+}
+
+/* Names the samples among which the first and the last change are. */
+static void compare_samples(weft__comparison *c, json_object *recorded, json_object *now)
+{
+    json_object *a = hashes_of(recorded), *b = hashes_of(now);
+    const int64_t n = count_of(recorded, "n"), each = count_of(recorded, "group");
+    int64_t first = -1, last = -1;
+    if (a == NULL || b == NULL)
+        return;
+    if (n != count_of(now, "n")) {
+        char then[24], own[24];
+        snprintf(then, sizeof then, "%lld", (long long)n);
+        snprintf(own, sizeof own, "%lld", (long long)count_of(now, "n"));
+        differ(c, WEFT__ROWS, "samples", then, own);
+        return;
+    }
+    for (int64_t i = 0; i < (int64_t)json_object_array_length(a); i++) {
+        if (strcmp(word_at(a, (size_t)i), word_at(b, (size_t)i)) == 0)
+            continue;
+        first = first < 0 ? i : first;
+        last = i;
+    }
+    if (first < 0)
+        return;
+    c->state[WEFT__ROWS] = WEFT__DIFFERS;
+    last = (last + 1) * each < n ? (last + 1) * each : n;
+    if (first * each + 1 == last)
+        weft__add_difference(&c->differences[WEFT__ROWS], "sample %lld of %lld", (long long)last,
+                             (long long)n);
+    else
+        weft__add_difference(&c->differences[WEFT__ROWS], "among samples %lld to %lld of %lld",
+                             (long long)(first * each + 1), (long long)last, (long long)n);
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
 void weft__compare(json_object *recorded, json_object *now, weft__comparison *out)
@@ -204,6 +253,8 @@ void weft__compare(json_object *recorded, json_object *now, weft__comparison *ou
             compare_files(out, files, value);
         else if (strcmp(key, "command") == 0)
             compare_command(out, command, value);
+        else if (strcmp(key, "samples") == 0)
+            compare_samples(out, then, value);
         else if (strcmp(key, "options") == 0)
             compare_members(out, WEFT__OPTIONS, then, value);
         else if (strcmp(key, "base") == 0 && files == NULL) /* parts of the files' contents */

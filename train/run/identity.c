@@ -129,6 +129,7 @@ weft_status weft__identity_of_run(const weft_trainer *trainer, const weft__plan 
     weft__text t = {0};
     weft__identity_of(&trainer->o, batches, out);
     weft__settings_write(&t, trainer, plan);
+    out->samples = weft__batches_dataset(batches);
     out->settings = t.at;
     out->device = weft_device_of(*trainer->slots.slots[0]);
     if (t.failed)
@@ -161,6 +162,23 @@ bool weft__identity_of_data(const weft_data_source *source, char out[WEFT__HASH_
 
 /* ---- as JSON -------------------------------------------------------------------------------- */
 
+/* Writes the number of samples and hashes of at most GROUPS groups of them, by which a changed row
+ * is found. */
+static void write_samples(weft__text *t, const weft_dataset *d)
+{
+    enum { GROUPS = 64 };
+    const int64_t n = weft_dataset_info_of(d).samples, each = (n + GROUPS - 1) / GROUPS;
+    weft__text_format(t, "\"samples\": {\"n\": %lld, \"group\": %lld, \"hashes\": [", (long long)n,
+                      (long long)each);
+    for (int64_t from = 0; from < n; from += each) {
+        const int64_t to = from + each < n ? from + each : n;
+        char hash[WEFT__HASH_TEXT];
+        weft__write_hash(hash, weft__dataset_hash_part(0, d, from, to));
+        weft__text_format(t, "%s\"%s\"", from > 0 ? ", " : "", hash);
+    }
+    weft__text_format(t, "]}, ");
+}
+
 void weft__identity_write(weft__text *t, const weft__identity *id)
 {
     weft__text_format(t,
@@ -171,6 +189,8 @@ void weft__identity_write(weft__text *t, const weft__identity *id)
     weft__objective_write(t, id->objective, &id->objective_options);
     if (id->device)
         weft__build_write(t, id->device);
+    if (id->samples)
+        write_samples(t, id->samples);
     if (id->contents)
         weft__contents_write(t, id->contents);
     if (id->settings)

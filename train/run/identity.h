@@ -22,6 +22,7 @@ typedef struct weft__identity {
     /* What weft_trainer_verify compares and --resume does not; NULL: not written. */
     const weft_device *device;       /* of the trained parameters, for the member "build" */
     struct weft__contents *contents; /* the member "files" */
+    const weft_dataset *samples;     /* the member "samples": hashes of groups of samples */
     char *settings;                  /* the members "options" and "command" */
 } weft__identity;
 
@@ -32,6 +33,8 @@ void weft__batches_identify(const weft_batches *batches, uint64_t *hash, int64_t
 
 /* train/data/batches.c: continues a hash with the samples of a dataset. */
 uint64_t weft__dataset_hash(uint64_t hash, const weft_dataset *dataset);
+uint64_t weft__dataset_hash_part(uint64_t hash, const weft_dataset *dataset, int64_t from,
+                                 int64_t to);
 
 void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash);
 
