@@ -184,10 +184,11 @@ static weft_status write_run(const weft__run *run, const weft_train_result *resu
     write_model(&t, run->trainer);
     write_data(&t, run);
     weft__text_append(&t, run->identity.settings, strlen(run->identity.settings));
-    weft__identity now = run->identity;
-    now.settings = NULL; /* they stand above */
-    if (strcmp(state, "running") == 0)
-        now.contents = NULL; /* still being hashed */
+    weft__identity now = run->identity; /* the rest is in checkpoints */
+    now.device = NULL;
+    now.samples = NULL;
+    now.contents = NULL;
+    now.settings = NULL;
     weft__text_format(&t, "  \"identity\": {");
     weft__identity_write(&t, &now);
     weft__text_format(&t, "\"version\": 1},\n");
