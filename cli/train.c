@@ -63,6 +63,7 @@ weft_trainer_options train_trainer_options(const train_values *v, train_run *r)
     o.clip = isnan(v->clip) ? (data ? 1.0 : 0.0) : v->clip;
     o.validate_every = validate_every(v, r);
     o.sampler = v->sample_prompts.n > 0 && train_is_first() ? train_sample : NULL;
+    o.general = r->general;
     o.folder = v->out;
     o.command = (const char *const *)r->words.at;
     o.n_command = r->words.n;
@@ -131,6 +132,7 @@ void train_free(train_run *r)
     cli_data_release(&r->validation_source, 1);
     weft_dataset_free(r->data);
     weft_dataset_free(r->validation);
+    weft_dataset_free(r->general);
     weft_tokenizer_free(r->tokenizer);
     weft_free(r->text_path);
     weft_labels_free(&r->labels);
@@ -178,6 +180,8 @@ static int run_with(const train_values *v)
         status = train_add_adapter(v, &r);
     if (status == WEFT_OK)
         status = train_check_ids(v, &r);
+    if (status == WEFT_OK)
+        status = train_open_general(v, &r);
     if (status == WEFT_OK)
         status = train_add_reference(v, &r);
     if (status == WEFT_OK)

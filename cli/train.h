@@ -37,6 +37,7 @@ typedef struct train_values {
     const char *reward_weights; /* NULL: 1 each */
     double reward_seconds;
     const char *teacher, *teacher_file, *teacher_system;
+    const char *general;    /* file of the general text; NULL: the built-in one; "none" */
     weft_sampling sampling; /* as the options say; train_rewards.c adds what depends on the run */
     int optimizer, train_on, objective, task;
     bool pack, json, dry_run;
@@ -71,6 +72,7 @@ typedef struct train_run {
     int32_t *stop; /* ends turns of the chat template; NULL: the model's ids */
     weft_sampling sampling;
     weft_dataset *data, *validation;    /* NULL: none */
+    weft_dataset *general;              /* windows of the general text; NULL: not measured */
     weft_dataset_info data_info;        /* information about `data` */
     bool validation_given;              /* `validation` is not split from `data` */
     int64_t vocabulary;                 /* of the model; 0: not known yet */
@@ -243,6 +245,8 @@ weft_status train_find_stop(train_run *r);
 /* Opens the samples that the teacher reads, after the data. */
 weft_status train_open_teacher_samples(const train_values *v, train_run *r,
                                        const weft_dataset_options *o, double split);
+/* Opens the general text, after the model. */
+weft_status train_open_general(const train_values *v, train_run *r);
 /* Opens the teacher, after the model. */
 weft_status train_open_teacher(const train_values *v, train_run *r);
 void train_print_rewards(const train_values *v); /* prints a line of the plan */

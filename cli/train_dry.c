@@ -446,6 +446,21 @@ static weft_status print_plain(const dry_run *d)
 
 /* ---- the whole measurement ------------------------------------------------------------------- */
 
+/* A window of the general text, which may need more than an update with few tokens. */
+static weft_status measure_general(dry_run *d)
+{
+    if (d->r->general == NULL)
+        return WEFT_OK;
+    const int64_t before = weft_memory_active();
+    const weft_evaluate_options one = {.batch_size = 1, .max_samples = 1};
+    weft_evaluation found;
+    weft_memory_reset_peak();
+    const weft_status status = weft_evaluate(d->r->model, d->r->general, &one, &found);
+    const int64_t peak = d->update.after + weft_memory_peak() - before;
+    d->update.peak = peak > d->update.peak ? peak : d->update.peak;
+    return status;
+}
+
 static weft_status measure_largest(dry_run *d)
 {
     weft_batch batch;
@@ -460,6 +475,8 @@ static weft_status measure_largest(dry_run *d)
         status = measure(d, &batch, d->o->checkpoint, &d->update);
         weft_batch_free(&batch);
     }
+    if (status == WEFT_OK)
+        status = measure_general(d);
     const int64_t sampling = d->sampling > 0 ? d->update.after + d->sampling : 0;
     d->memory = d->mapped + (sampling > d->update.peak ? sampling : d->update.peak);
     return status;

@@ -491,6 +491,13 @@ static const cli_option options[] = {
      .marks = CLI_TRANSIENT,
      .help = "the memory that the arrays of the run may take, of several processes each; default: "
              "that of the device, in equal parts of the processes on it"},
+    {.name = "general-text",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(general),
+     .marks = CLI_FIXED,
+     .help = "measure the loss of this text before and after the run, to see what the model "
+             "forgets; default: a text of 2 kB about many things; none: measure nothing"},
     {.name = "patience",
      .kind = CLI_INT,
      .value = "N",

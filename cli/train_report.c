@@ -179,7 +179,10 @@ bool train_show(void *context, const weft_train_report *p)
         snprintf(rewards, sizeof rewards, "  accuracy %.0f%%  margin %.3g",
                  100 * p->rewards.accuracy, p->rewards.margin);
     if (p->step == 0) {
-        cli_progress_show(&r->progress, 0, true, "step 0/%lld%s", (long long)p->steps, validation);
+        if (!isnan(p->general_loss))
+            snprintf(rewards, sizeof rewards, "  general %.4f", p->general_loss);
+        cli_progress_show(&r->progress, 0, true, "step 0/%lld%s%s", (long long)p->steps, validation,
+                          rewards);
         return true;
     }
     show_update(r, p, rewards, validation);
@@ -209,6 +212,10 @@ static void print_json(const train_values *v, const train_run *r)
     cli_json_number(stdout, sign * s->best_validation);
     fputs(", \"reloaded_validation\": ", stdout);
     cli_json_number(stdout, r->reloaded_validation);
+    fputs(", \"first_general\": ", stdout);
+    cli_json_number(stdout, s->first_general);
+    fputs(", \"last_general\": ", stdout);
+    cli_json_number(stdout, s->last_general);
     printf(", \"best_step\": %lld, \"tokens\": %lld, \"tokens_per_second\": %.6g, "
            "\"seconds\": %.6g, \"peak_memory\": %lld, \"peak_active\": %lld, \"out\": ",
            (long long)s->best_step, (long long)s->tokens, tokens_per_second(s), s->seconds,
@@ -317,6 +324,19 @@ static void print_use(const train_values *v, const train_run *r)
     weft_free(adapter);
 }
 
+/* Prints how the loss of the general text has changed. */
+static void print_general(const weft_train_result *s)
+{
+    enum { MUCH = 10 }; /* percent */
+    const double change = 100 * (s->last_general / s->first_general - 1);
+    if (isnan(s->first_general) || isnan(s->last_general))
+        return;
+    printf("general text: loss %.4f before, %.4f after (%+.1f%%)%s\n", s->first_general,
+           s->last_general, change,
+           change >= MUCH ? ": the model forgets (docs/fine-tuning.md#what-the-model-forgets)"
+                          : "");
+}
+
 void train_print_result(const train_values *v, const train_run *r)
 {
     const weft_train_result *s = &r->result;
@@ -343,6 +363,7 @@ void train_print_result(const train_values *v, const train_run *r)
         printf("validation %s %.4f before, %.4f after, best %.4f at update %lld\n",
                sign < 0 ? "reward" : "loss", sign * s->first_validation, sign * s->last_validation,
                sign * s->best_validation, (long long)s->best_step);
+    print_general(s);
     if (!isnan(r->reloaded_validation) && train_reloaded_well(r))
         printf("%s/best was loaded again: its validation loss is the same, %.4f\n", v->out,
                r->reloaded_validation);

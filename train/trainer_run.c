@@ -240,6 +240,27 @@ static weft_status validate(loop *l, weft_train_report *report)
     return keep_best(l, report);
 }
 
+/* Measures the loss of the general text. A failure is logged, and a cancelled measurement is made
+ * when the run is resumed. */
+static weft_status measure_general(loop *l, weft_train_report *report)
+{
+    const weft_evaluate_options o = {
+        .batch_size = 1, .group = l->t->o.group, .callback = goes_on, .context = l};
+    weft_train_result *r = &l->state.result;
+    weft_evaluation found;
+    const weft_status status = weft_evaluate(l->t->model, l->t->o.general, &o, &found);
+    if (status == WEFT_CANCELLED)
+        return WEFT_OK;
+    if (status != WEFT_OK) {
+        weft_log_message(WEFT_LOG_WARNING, "the loss of the general text was not measured: %s",
+                         weft_error_message());
+        return WEFT_OK;
+    }
+    report->general_loss = found.loss;
+    *(report->step == 0 ? &r->first_general : &r->last_general) = found.loss;
+    return WEFT_OK;
+}
+
 /* Whether an action that runs every `every` updates is due after this one, which `by` updates at
  * most separate from the last chance. */
 static bool is_due(int64_t step, int64_t every, int64_t by)
@@ -348,24 +369,6 @@ static weft_status check_skipped(const loop *l, int64_t step)
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-/* Runs the validation before the first update, or after a resume the validation that was cancelled
- * when the run stopped. */
-static weft_status begin(loop *l)
-{
-    if (!must_validate(l, l->first) || (l->first > 0 && l->state.validated == l->first))
-        return WEFT_OK;
-    weft_train_report start = {.step = l->first,
-                               .steps = l->plan.steps,
-                               .loss = NAN,
-                               .grad_norm = NAN,
-                               .validation_loss = NAN,
-                               .validation_accuracy = NAN};
-    const weft_status status = validate(l, &start);
-    return status == WEFT_OK && (l->first == 0 || !isnan(start.validation_loss))
-               ? publish_report(l, &start)
-               : status;
-}
-
 /* Whether `patience` validations have passed since the best one. This depends only on the result,
  * so a resumed run stops at the same update. */
 static bool is_out_of_patience(const loop *l)
@@ -376,16 +379,55 @@ static bool is_out_of_patience(const loop *l)
            r->steps / every - r->best_step / every >= patience;
 }
 
+/* Whether an update is the run's last one. */
+static bool ends_after(const loop *l, int64_t step)
+{
+    return step == l->plan.steps || (is_out_of_patience(l) && is_last_on_batches(l, step));
+}
+
+static bool must_measure_general(const loop *l, int64_t step)
+{
+    return l->t->o.general && (step == 0 || ends_after(l, step));
+}
+
+/* Runs what is measured before the first update, or after a resume what was cancelled when the run
+ * stopped. */
+static weft_status begin(loop *l)
+{
+    weft_train_result *r = &l->state.result;
+    weft_train_report start = {.step = l->first,
+                               .steps = l->plan.steps,
+                               .loss = NAN,
+                               .grad_norm = NAN,
+                               .validation_loss = NAN,
+                               .validation_accuracy = NAN,
+                               .general_loss = NAN};
+    weft_status status = WEFT_OK;
+    if (!ends_after(l, l->first))
+        r->last_general = NAN; /* of a run that ended and was extended */
+    if (must_validate(l, l->first) && (l->first == 0 || l->state.validated != l->first))
+        status = validate(l, &start);
+    if (status == WEFT_OK && must_measure_general(l, l->first) &&
+        (l->first == 0 || isnan(r->last_general)))
+        status = measure_general(l, &start);
+    const bool measured = !isnan(start.validation_loss) || !isnan(start.general_loss);
+    const bool reports = measured || (l->first == 0 && must_validate(l, 0));
+    return status == WEFT_OK && reports ? publish_report(l, &start) : status;
+}
+
 static weft_status run_updates(loop *l)
 {
     weft_status status = begin(l);
     for (int64_t s = l->first; status == WEFT_OK && s < l->plan.steps; s++) {
-        if (is_out_of_patience(l) && is_last_on_batches(l, s))
+        if (ends_after(l, s))
             break;
-        weft_train_report report = {.validation_loss = NAN, .validation_accuracy = NAN};
+        weft_train_report report = {
+            .validation_loss = NAN, .validation_accuracy = NAN, .general_loss = NAN};
         status = step(l, s, &report);
         if (status == WEFT_OK && must_validate(l, report.step))
             status = validate(l, &report);
+        if (status == WEFT_OK && must_measure_general(l, report.step))
+            status = measure_general(l, &report);
         if (status == WEFT_OK)
             status = publish_report(l, &report);
         if (status == WEFT_OK)
@@ -494,6 +536,8 @@ static weft_status start(loop *l)
         status = weft__batches_check_ids(l->batches, info);
     if (status == WEFT_OK && l->validation)
         status = weft__dataset_check_ids(l->validation, info);
+    if (status == WEFT_OK && o->general)
+        status = weft__dataset_check_ids(o->general, info);
     if (status == WEFT_OK && l->validation)
         status = weft__objective_check_data(o->objective, l->validation);
     if (status == WEFT_OK && o->objective == &weft_objective_distill)
@@ -535,7 +579,9 @@ weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
         .state.result = {.loss = NAN,
                          .first_validation = NAN,
                          .last_validation = NAN,
-                         .best_validation = NAN},
+                         .best_validation = NAN,
+                         .first_general = NAN,
+                         .last_general = NAN},
     };
     weft_memory_reset_peak();
     weft_group *group = trainer->o.group;

@@ -25,6 +25,7 @@
 #include "weft/optim.h"
 #include "weft/probe.h"
 #include "weft/reward.h"
+#include "weft/run.h"
 #include "weft/tokenizer.h"
 
 #ifdef __cplusplus
@@ -372,21 +373,6 @@ WEFT_NODISCARD WEFT_API weft_status weft_evaluate(weft_model *model, const weft_
                                                   const weft_evaluate_options *options,
                                                   weft_evaluation *out) WEFT_NONNULL(4);
 
-/* ---- The loss curve ------------------------------------------------------------------------- */
-
-typedef struct weft_curve {
-    const char *name;
-    const double *x, *y; /* points with a y that is not finite are omitted */
-    int n;
-    bool dots; /* mark every point */
-} weft_curve;
-
-/* Plots up to four curves with common axes as a self-contained SVG file. WEFT_IO if it cannot be
- * written. */
-WEFT_NODISCARD WEFT_API weft_status weft_curves_save(const char *path, const char *title,
-                                                     const char *x_name, const weft_curve *curves,
-                                                     int n);
-
 /* ---- The trainer ---------------------------------------------------------------------------- */
 
 /* The defaults of `weft train` for LoRA. */
@@ -414,6 +400,7 @@ typedef struct weft_train_report {
      * validation prompts' completions. */
     double validation_loss;
     double validation_accuracy; /* of a classifier, else NaN */
+    double general_loss;        /* of weft_trainer_options.general, where measured, else NaN */
     double seconds, remaining;
     /* Of the run so far: weft_memory_peak_held and, if all arrays are on the CPU and the system
      * states it, what the process holds outside of arrays. */
@@ -463,7 +450,11 @@ typedef struct weft_trainer_options {
     weft_train_sampler *sampler; /* called with `context`; may be NULL */
     int64_t validation_samples;  /* use only the first samples; 0: all */
     int64_t validation_batch;    /* samples per batch; 0: 8 */
-    int64_t save_every;          /* updates between checkpoints; 0: by time only */
+    /* Samples of other text, whose loss before the first and after the last update shows what the
+     * model forgets: next-token loss, one sample at a time. A failure to measure it is logged.
+     * Borrowed; NULL: not measured. */
+    const weft_dataset *general;
+    int64_t save_every;  /* updates between checkpoints; 0: by time only */
     double save_minutes; /* most minutes between checkpoints; 0: 10; below 0: by updates only */
     /* Fail after so many consecutive updates that are not finite (0: 5), and if all are. */
     int64_t max_skipped;
@@ -525,34 +516,12 @@ typedef struct weft_train_result {
     double first_validation, last_validation, best_validation; /* NaN without validation data */
     int64_t best_step;
     int64_t tokens;
-    double seconds;          /* of the whole run */
-    double training_seconds; /* of its updates, without validation and saving */
-    int64_t peak_memory;     /* as in weft_train_report */
-    int64_t peak_active;     /* weft_memory_peak */
+    double seconds;                     /* of the whole run */
+    double training_seconds;            /* of its updates, without validation and saving */
+    int64_t peak_memory;                /* as in weft_train_report */
+    int64_t peak_active;                /* weft_memory_peak */
+    double first_general, last_general; /* losses of `general`; NaN: not measured */
 } weft_train_result;
-
-/* Whether a folder has a run: a run.json of Weft, or a checkpoint. */
-WEFT_API bool weft_run_exists(const char *folder);
-/* Whether a run can write to a folder; WEFT_IO if not. WEFT_INVALID if it has no run but files that
- * a run would overwrite, or a run and one of the n inputs, which replacing it would delete. */
-WEFT_NODISCARD WEFT_API weft_status weft_run_check(const char *folder, const char *const *inputs,
-                                                   int n);
-
-/* The trainer option `command` of the run in a folder, for a program that resumes it. Free with
- * weft_run_words_free. WEFT_IO without a run.json, WEFT_INVALID if it has no command. */
-typedef struct weft_run_words {
-    char **at;
-    int n;
-} weft_run_words;
-WEFT_NODISCARD WEFT_API weft_status weft_run_command(const char *folder, weft_run_words *out)
-    WEFT_NONNULL(2);
-WEFT_API void weft_run_words_free(weft_run_words *words) WEFT_NONNULL(1); /* leaves it zeroed */
-
-/* Writes report.html into a run's folder from its run.json and metrics.jsonl: curves of loss (the
- * training loss exponentially smoothed), learning rate, gradient norm and tokens per second, the
- * result, samples, data and settings. The page is self-contained, and texts are escaped. WEFT_IO
- * without those files, WEFT_INVALID if they are malformed. */
-WEFT_NODISCARD WEFT_API weft_status weft_run_report(const char *folder);
 
 /* Runs all updates with their schedule, and validation on `validation` unless NULL. `result` may be
  * NULL. Dropout is on during updates and off afterwards. Creates the folder if necessary and

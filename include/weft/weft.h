@@ -53,6 +53,7 @@
 #include "weft/reduce.h"
 #include "weft/retrieval.h"
 #include "weft/reward.h"
+#include "weft/run.h"
 #include "weft/session.h"
 #include "weft/shape.h"
 #include "weft/state.h"

@@ -278,10 +278,42 @@ static void all_parameters_are_trained(void)
     }
 }
 
+/* The loss of a general text is in the result, the JSON, metrics.jsonl and the model card of the
+ * last adapter; --general-text none measures nothing and trains the same adapter. */
+static void a_general_text_is_measured(void)
+{
+    const char *weft = check_built("cli/weft");
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("general"));
+    CHECK_OK(weft_folder_make(folder));
+    output o = shell_command(
+        NULL,
+        "cd %s && printf 'The hen slept.\\nThe fox sat.\\n' >a.txt && %s train %s --data a.txt "
+        "--steps 2 --length 8 --out a && grep -c general_loss a/metrics.jsonl && "
+        "%s fuse %s a/last merged >/dev/null && grep '^| Loss of' merged/README.md",
+        folder, weft, check_source("examples/storyteller"), weft,
+        check_source("examples/storyteller"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "step 0/2  general ");
+    CHECK_CONTAINS(o.out, "general text: loss ");
+    CHECK_CONTAINS(o.out, "\n2\n| Loss of a general text, before and after training | ");
+    o = shell_command(NULL,
+                      "cd %s && %s train %s --data a.txt --steps 2 --length 8 --out b "
+                      "--general-text none --json && cmp a/last/adapter_model.safetensors "
+                      "b/last/adapter_model.safetensors && ! grep general_loss b/metrics.jsonl",
+                      folder, weft, check_source("examples/storyteller"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"first_general\": null, \"last_general\": null");
+    o = shell_command(NULL, "cd %s && %s train %s --data a.txt --steps 2 --out c --general-text no",
+                      folder, weft, check_source("examples/storyteller"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "no: ");
+}
+
 CHECK_MAIN("cli_train", CHECK_CASE(conflicting_options_are_refused),
            CHECK_CASE(every_optimizer_and_schedule_can_be_chosen),
-           CHECK_CASE(all_parameters_are_trained), CHECK_CASE(signals_save_and_stop),
-           CHECK_CASE(an_ignored_hangup_stays_ignored),
+           CHECK_CASE(all_parameters_are_trained), CHECK_CASE(a_general_text_is_measured),
+           CHECK_CASE(signals_save_and_stop), CHECK_CASE(an_ignored_hangup_stays_ignored),
            CHECK_CASE(a_closed_pipe_does_not_end_a_run),
            CHECK_CASE(a_limit_on_files_does_not_kill_a_run),
            CHECK_CASE(an_unusable_folder_is_found_first),

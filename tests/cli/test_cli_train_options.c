@@ -214,6 +214,7 @@ static const struct {
     {"init-adapter", ROWS, "start/last"},
     {"patience", SPLIT, "2"},
     {"sample-prompt", SPLIT, "Tale"},
+    {"general-text", ROWS, "none"},
     {"dtype", ROWS, "bfloat16"},
     {"quantize", ROWS, "4"},
 };
@@ -366,6 +367,9 @@ static const struct {
     {"--data pairs.jsonl --objective kto --micro-batch 1", "--micro-batch is not for kto"},
     {LABELLED " --task classify --train-on last", "--train-on is for --task generate"},
     {LABELLED " --task classify --train-on everything", "--train-on is for --task generate"},
+    {LABELLED " --task classify --general-text x", "--general-text is for --task generate"},
+    {TEXTS " --general-text x", "--general-text is not for --task embed"},
+    {"--batches x --general-text x", "--general-text is for --data and --completions"},
     {LABELLED " --task classify --sample-prompt x", "--sample-prompt is for --task generate"},
     {LABELLED " --task classify --system x", "no --system and no --template"},
     {LABELLED " --task classify --template own.jinja", "no --system and no --template"},

@@ -11,6 +11,7 @@
 #include "train/adapter/card.h"
 #include "train/adapter/experts.h"
 #include "train/run/number.h"
+#include "train/run/place.h"
 #include "weft/nn_tools.h"
 
 enum { USUAL_BITS = 6 };
@@ -259,6 +260,18 @@ static weft_array *sum_at(void *context, const char *path)
 
 /* ---- the model card ------------------------------------------------------------------------- */
 
+/* Writes what the adapter's run has measured of a general text, if the adapter is the run's last
+ * one. */
+static void write_general(weft__text *t, const char *adapter)
+{
+    char before[WEFT__NUMBER_TEXT], after[WEFT__NUMBER_TEXT];
+    double first, last;
+    if (!weft__run_general(adapter, &first, &last))
+        return;
+    weft__text_format(t, "| Loss of a general text, before and after training | %s, %s |\n",
+                      weft__decimals(first, 4, before), weft__decimals(last, 4, after));
+}
+
 /* Writes the model card. The base is named as at the hub if it is in the hub's cache, else as in
  * the adapter's configuration, else by its path. */
 static weft_status write_card(weft__text *t, const fusion *f)
@@ -288,6 +301,7 @@ static weft_status write_card(weft__text *t, const fusion *f)
                       (long long)f->rank);
     weft__text_format(t, "| Scale (alpha / rank) | %s |\n",
                       weft__number(f->alpha / (double)f->rank, number));
+    write_general(t, f->adapter);
     weft__text_format(t, "\nThe license of the base model applies%s%s.\n", card.license ? ": " : "",
                       card.license ? card.license : "");
     weft__base_card_free(&card);

@@ -165,6 +165,8 @@ static void write_state(weft__text *t, const weft_trainer *trainer, const weft__
     write_number(t, "first_validation", r->first_validation);
     write_number(t, "last_validation", r->last_validation);
     write_number(t, "best_validation", r->best_validation);
+    write_number(t, "first_general", r->first_general);
+    write_number(t, "last_general", r->last_general);
     write_number(t, "seconds", r->seconds);
     write_number(t, "training_seconds", r->training_seconds);
     weft__text_append(t, "}", 1);
@@ -180,6 +182,8 @@ static weft_status read_results(const weft__json *o, weft__run_state *s)
                    {"first_validation", &r->first_validation},
                    {"last_validation", &r->last_validation},
                    {"best_validation", &r->best_validation},
+                   {"first_general", &r->first_general},
+                   {"last_general", &r->last_general},
                    {"seconds", &r->seconds},
                    {"training_seconds", &r->training_seconds}};
     const struct {

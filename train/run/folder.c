@@ -144,6 +144,8 @@ static void write_result(weft__text *t, const weft_train_result *r, bool rewards
     write_number(t, rewards ? "best_validation_reward" : "best_validation",
                  sign * r->best_validation, ",");
     write_number(t, "best_step", (double)r->best_step, ",");
+    write_number(t, "first_general", r->first_general, ",");
+    write_number(t, "last_general", r->last_general, ",");
     write_number(t, "tokens", (double)r->tokens, ",");
     write_number(t, "seconds", r->seconds, ",");
     write_number(t, "training_seconds", r->training_seconds, ",");

@@ -120,6 +120,8 @@ static void add_policy(weft__text *t, const weft_policy_report *p)
 
 static void add_validation(weft__text *t, const weft_train_report *r, bool rewards)
 {
+    if (!isnan(r->general_loss))
+        add_number(t, "general_loss", r->general_loss);
     if (isnan(r->validation_loss))
         return;
     if (rewards)
@@ -200,7 +202,8 @@ weft_status weft__metrics_draw(const weft__metrics *m)
 static bool read_line(const char *line, size_t size, weft_train_report *r)
 {
     weft__json_doc doc = {.root = NULL};
-    *r = (weft_train_report){.loss = NAN, .validation_loss = NAN, .validation_accuracy = NAN};
+    *r = (weft_train_report){
+        .loss = NAN, .validation_loss = NAN, .validation_accuracy = NAN, .general_loss = NAN};
     weft_status status = weft__json_parse(line, size, "metrics.jsonl", &doc);
     if (status == WEFT_OK) {
         const weft__json root = weft__json_root(&doc);

@@ -1,6 +1,8 @@
 /* train/run/place.c -- whose a run's folder is: recognizes runs, refuses the folders of others. */
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -52,6 +54,39 @@ static bool has_record(const char *folder)
     weft__json_free(&doc);
     weft_free(path);
     return found;
+}
+
+/* Whether the folder `name` in a run's folder has the weights after the run's last update. */
+static bool is_last(const char *name, int64_t steps, int64_t best)
+{
+    char newest[64];
+    snprintf(newest, sizeof newest, "step-%lld", (long long)steps);
+    return strcmp(name, "last") == 0 || strcmp(name, newest) == 0 ||
+           (strcmp(name, "best") == 0 && best == steps);
+}
+
+bool weft__run_general(const char *adapter, double *first, double *last)
+{
+    char *folder = realpath(adapter, NULL), *name = folder ? strrchr(folder, '/') : NULL;
+    char *path = name ? weft_format("%.*s/" WEFT__RUN_FILE, (int)(name - folder), folder) : NULL;
+    weft__json_doc doc = {.root = NULL};
+    weft__json result = {.value = NULL};
+    int64_t steps = 0, best = 0;
+    *first = *last = NAN;
+    if (path && weft__exists(path) && weft__json_read(path, &doc) == WEFT_OK) {
+        const weft__json root = weft__json_root(&doc);
+        const bool found = weft__json_find(&root, "result", &result) == WEFT_OK && result.value &&
+                           weft__json_find_int(&result, "steps", &steps) == WEFT_OK &&
+                           weft__json_find_int(&result, "best_step", &best) == WEFT_OK &&
+                           weft__json_find_number(&result, "first_general", first) == WEFT_OK &&
+                           weft__json_find_number(&result, "last_general", last) == WEFT_OK;
+        if (!found || !is_last(name + 1, steps, best))
+            *last = NAN;
+    }
+    weft__json_free(&doc);
+    weft_free(path);
+    free(folder);
+    return isfinite(*first) && isfinite(*last);
 }
 
 bool weft_run_exists(const char *folder)

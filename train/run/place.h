@@ -14,6 +14,10 @@ void weft__run_clean(const char *folder);
 /* WEFT_INVALID if the folder has no run (weft_run_exists) but files under names that runs write. */
 weft_status weft__run_check_place(const char *folder);
 
+/* The loss of the general text before and after the run of an adapter, if the adapter has the run's
+ * last weights and both were measured. */
+bool weft__run_general(const char *adapter, double *first, double *last);
+
 /* Deletes all files of the folder's run. */
 weft_status weft__run_remove(const char *folder);
 

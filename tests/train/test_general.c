@@ -1,0 +1,162 @@
+/* tests/train/test_general.c -- the loss of a general text before and after a run: where it is
+ * measured, that it changes no weight, and that resumed runs keep it. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/train/runs.h"
+
+enum { STEPS = 8 };
+
+/* Samples that the run does not train. */
+static weft_dataset *general_text(int vocabulary)
+{
+    weft_dataset *d = NULL;
+    CHECK_OK(weft_dataset_new(RUN_LENGTH, &d));
+    for (int i = 0; d && i < 3; i++) {
+        int32_t ids[RUN_LENGTH];
+        for (int j = 0; j < RUN_LENGTH; j++)
+            ids[j] = (11 * i + 5 * j * j) % vocabulary;
+        CHECK_OK(weft_dataset_add(d, ids, RUN_LENGTH - i, 0));
+    }
+    return d;
+}
+
+static weft_trainer_options options(const char *folder, const weft_dataset *general)
+{
+    return (weft_trainer_options){.steps = STEPS,
+                                  .lr = 1e-2,
+                                  .folder = folder,
+                                  .validate_every = 2,
+                                  .save_every = 1,
+                                  .general = general};
+}
+
+static void check_same_bytes(const char *a, const char *b, const char *name)
+{
+    char *x = NULL, *y = NULL;
+    size_t n = 0, m = 0;
+    if (CHECK_OK(weft_file_read(run_file(a, name), 0, &x, &n)) &&
+        CHECK_OK(weft_file_read(run_file(b, name), 0, &y, &m)) && CHECK_EQ_INT(n, m))
+        CHECK_BYTES(x, y, n);
+    weft_free(x);
+    weft_free(y);
+}
+
+/* The updates whose report has the loss; the number of them. */
+static int measured_at(const history *l, int64_t *steps)
+{
+    int n = 0;
+    for (int i = 0; i < l->n; i++) {
+        if (!isnan(l->reports[i].general_loss))
+            steps[n++] = l->reports[i].step;
+    }
+    return n;
+}
+
+static void it_is_measured_first_and_last_and_changes_no_weight(void)
+{
+    char with[512], without[512];
+    snprintf(with, sizeof with, "%s", check_temporary("with"));
+    snprintf(without, sizeof without, "%s", check_temporary("without"));
+    weft_dataset *general = general_text(300);
+    history l = {.n = 0}, plain = {.n = 0};
+    weft_train_result r, none;
+    int64_t steps[64] = {0};
+    CHECK_OK(run_recipe(options(with, general), true, &l, &r));
+    CHECK_OK(run_recipe(options(without, NULL), true, &plain, &none));
+    CHECK_EQ_INT(measured_at(&l, steps), 2);
+    CHECK(steps[0] == 0 && steps[1] == STEPS);
+    CHECK_EQ_INT(measured_at(&plain, steps), 0);
+    CHECK(isfinite(r.first_general) && isfinite(r.last_general));
+    CHECK(r.first_general != r.last_general);
+    CHECK(isnan(none.first_general) && isnan(none.last_general));
+    /* The first one is the model's before training. */
+    weft_model *model = recipe_model(run_base, "initial");
+    weft_evaluation found = {0};
+    if (model && CHECK_OK(weft_evaluate(model, general, NULL, &found)))
+        CHECK_RELATIVE(r.first_general, found.loss, 1e-6);
+    weft_model_free(model);
+    check_same_bytes(with, without, "last/adapter_model.safetensors");
+    check_same_bytes(with, without, "best/adapter_model.safetensors");
+    char *metrics = run_text(with, "metrics.jsonl"), *run = run_text(with, "run.json");
+    CHECK_CONTAINS(metrics, "\"general_loss\": ");
+    CHECK_CONTAINS(run, "\"first_general\": ");
+    weft_free(metrics);
+    weft_free(run);
+    weft_dataset_free(general);
+}
+
+/* Without validation the first report has the loss of the general text alone. */
+static void it_needs_no_validation(void)
+{
+    weft_dataset *general = general_text(300);
+    history l = {.n = 0};
+    weft_train_result r;
+    CHECK_OK(run_recipe(options(NULL, general), false, &l, &r));
+    CHECK_EQ_INT(l.n, STEPS + 1);
+    CHECK_EQ_INT(l.reports[0].step, 0);
+    CHECK(isnan(l.reports[0].validation_loss) && !isnan(l.reports[0].general_loss));
+    weft_dataset_free(general);
+}
+
+static void resumed_runs_keep_what_was_measured(void)
+{
+    char whole[512], parts[512];
+    snprintf(whole, sizeof whole, "%s", check_temporary("whole"));
+    snprintf(parts, sizeof parts, "%s", check_temporary("parts"));
+    weft_dataset *general = general_text(300);
+    history l = {.n = 0}, first = {.stop_after = 4}, rest = {.n = 0}, again = {.n = 0};
+    weft_train_result r, stopped, resumed;
+    int64_t steps[64] = {0};
+    CHECK_OK(run_recipe(options(whole, general), true, &l, &r));
+    CHECK_STATUS(run_recipe(options(parts, general), true, &first, &stopped), WEFT_CANCELLED);
+    CHECK(stopped.first_general == r.first_general && isnan(stopped.last_general));
+    weft_trainer_options o = options(parts, general);
+    o.resume = true;
+    CHECK_OK(run_recipe(o, true, &rest, &resumed));
+    CHECK_EQ_INT(measured_at(&rest, steps), 1);
+    CHECK(resumed.first_general == r.first_general && resumed.last_general == r.last_general);
+    /* A finished run measures nothing again; an extended one measures its new end. */
+    CHECK_OK(run_recipe(o, true, &again, &resumed));
+    CHECK_EQ_INT(again.n, 0);
+    CHECK(resumed.last_general == r.last_general);
+    o.steps = STEPS + 2;
+    CHECK_OK(run_recipe(o, true, &again, &resumed));
+    CHECK_EQ_INT(measured_at(&again, steps), 1);
+    CHECK_EQ_INT(steps[0], STEPS + 2);
+    CHECK(resumed.first_general == r.first_general && resumed.last_general != r.last_general);
+    weft_dataset_free(general);
+}
+
+/* A run that validation ends early is measured where it ends. */
+static void runs_without_patience_measure_their_end(void)
+{
+    weft_dataset *general = general_text(300);
+    history l = {.n = 0};
+    weft_train_result r;
+    int64_t steps[64] = {0};
+    weft_trainer_options o = options(NULL, general);
+    o.steps = 60;
+    o.lr = 0.3;
+    o.patience = 3;
+    CHECK_OK(run_recipe(o, true, &l, &r));
+    CHECK(r.steps < 60);
+    CHECK_EQ_INT(measured_at(&l, steps), 2);
+    CHECK_EQ_INT(steps[1], r.steps);
+    weft_dataset_free(general);
+}
+
+static void ids_beyond_the_vocabulary_are_refused(void)
+{
+    weft_dataset *general = general_text(100000);
+    history l = {.n = 0};
+    CHECK_STATUS(run_recipe(options(NULL, general), false, &l, NULL), WEFT_INVALID);
+    weft_dataset_free(general);
+}
+
+CHECK_MAIN("general", CHECK_CASE(it_is_measured_first_and_last_and_changes_no_weight),
+           CHECK_CASE(it_needs_no_validation), CHECK_CASE(resumed_runs_keep_what_was_measured),
+           CHECK_CASE(runs_without_patience_measure_their_end),
+           CHECK_CASE(ids_beyond_the_vocabulary_are_refused))
