@@ -18,6 +18,9 @@ typedef struct canvas {
     int columns, rows, dots_x, dots_y; /* number of cells; dots per cell */
     uint8_t *dots;                     /* (rows, columns), one bit per dot in braille's order */
     uint8_t *marks;                    /* (rows, columns) */
+    uint8_t *curves;                   /* (rows, columns): the latest one in the cell */
+    int curve;                         /* that is drawn */
+    bool letters;                      /* lines are drawn as letters, to tell them apart */
     double low_x, high_x, low_y, high_y;
 } canvas;
 
@@ -58,8 +61,10 @@ static void set_dot(canvas *c, int x, int y)
     /* The bits of U+2800 + bits, by row and column of the cell. */
     static const uint8_t bits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     const int column = x / c->dots_x, row = y / c->dots_y;
-    if (column >= 0 && column < c->columns && row >= 0 && row < c->rows)
-        c->dots[row * c->columns + column] |= bits[y % c->dots_y][x % c->dots_x];
+    if (column < 0 || column >= c->columns || row < 0 || row >= c->rows)
+        return;
+    c->dots[row * c->columns + column] |= bits[y % c->dots_y][x % c->dots_x];
+    c->curves[row * c->columns + column] = (uint8_t)c->curve;
 }
 
 static int dot_x(const canvas *c, double x)
@@ -96,7 +101,7 @@ static void draw_line(canvas *c, int x0, int y0, int x1, int y1)
 }
 
 /* Draws the mean of the points in each column of dots, connected by lines. */
-static void draw_curve(canvas *c, const cli_curve *curve)
+static void draw_curve(canvas *c, const weft_curve *curve)
 {
     int last_x = -1, last_y = 0;
     for (int i = 0; i < curve->n;) {
@@ -118,18 +123,20 @@ static void draw_curve(canvas *c, const cli_curve *curve)
     }
 }
 
-static void draw_marks(canvas *c, const cli_curve *curve)
+static void draw_marks(canvas *c, const weft_curve *curve)
 {
     for (int i = 0; i < curve->n; i++) {
         if (!isfinite(curve->y[i]))
             continue;
         const int column = dot_x(c, curve->x[i]) / c->dots_x;
-        c->marks[dot_y(c, curve->y[i]) / c->dots_y * c->columns + column] = 1;
+        const int at = dot_y(c, curve->y[i]) / c->dots_y * c->columns + column;
+        c->marks[at] = 1;
+        c->curves[at] = (uint8_t)c->curve;
     }
 }
 
 /* The range of all points; false when there are fewer than two. */
-static bool find_ranges(canvas *c, const cli_curve *curves, int n)
+static bool find_ranges(canvas *c, const weft_curve *curves, int n)
 {
     int points = 0;
     c->low_x = c->low_y = INFINITY;
@@ -154,14 +161,23 @@ static bool find_ranges(canvas *c, const cli_curve *curves, int n)
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
+/* Begins the color of a curve. */
+static void print_color(FILE *file, int curve)
+{
+    static const int colors[] = {36, 33, 35, 32, 34, 31, 37, 90};
+    fprintf(file, "\033[%dm", colors[curve % (int)(sizeof colors / sizeof *colors)]);
+}
+
 static void print_cell(FILE *file, const canvas *c, int at, const cli_plot_style *style)
 {
     const uint8_t bits = c->dots[at];
     const bool mark = c->marks[at] != 0;
     if (style->color && (mark || bits))
-        fputs(mark ? "\033[33m" : "\033[36m", file);
+        print_color(file, c->curves[at]);
     if (mark)
         fputs(style->braille ? "\xE2\x97\x8F" : "o", file); /* U+25CF */
+    else if (c->letters && bits)
+        fputc('a' + c->curves[at], file);
     else if (!style->braille)
         fputc(bits == 0 ? ' ' : bits == 1 ? '\'' : bits == 2 ? '.' : ':', file);
     else if (bits == 0)
@@ -176,7 +192,9 @@ static void print_rows(FILE *file, const canvas *c, const cli_plot_style *style)
 {
     for (int row = 0; row < c->rows; row++) {
         const bool labelled = row == 0 || row == c->rows - 1 || row == c->rows / 2;
-        const double y = c->high_y - (c->high_y - c->low_y) * (double)row / (double)(c->rows - 1);
+        const double range = c->high_y - c->low_y;
+        double y = c->high_y - range * (double)row / (double)(c->rows - 1);
+        y = fabs(y) < 1e-6 * range ? 0 : y;
         if (labelled)
             fprintf(file, "%*.4g ", LABEL - 2, y);
         else
@@ -191,7 +209,7 @@ static void print_rows(FILE *file, const canvas *c, const cli_plot_style *style)
     }
 }
 
-static void print_legend(FILE *file, const canvas *c, const cli_curve *curves, int n,
+static void print_legend(FILE *file, const canvas *c, const weft_curve *curves, int n,
                          const cli_plot_style *style)
 {
     char first[32], last[32];
@@ -204,33 +222,40 @@ static void print_legend(FILE *file, const canvas *c, const cli_curve *curves, i
         length += 2 + (int)strlen(curves[k].name);
     fprintf(file, "%*s", length <= c->columns ? LABEL : 0, "");
     for (int k = 0; k < n; k++) {
-        const char *sign = curves[k].marks  ? style->braille ? "\xE2\x97\x8F" : "o"
+        const char letter[] = {(char)('a' + k), '\0'};
+        const char *sign = curves[k].dots   ? style->braille ? "\xE2\x97\x8F" : "o"
+                           : c->letters     ? letter
                            : style->braille ? "\xE2\xA0\xA4" /* U+2824 */
                                             : ".";
-        fprintf(file, "%s%s%s%s %s", k > 0 ? "   " : "",
-                !style->color     ? ""
-                : curves[k].marks ? "\033[33m"
-                                  : "\033[36m",
-                sign, style->color ? "\033[0m" : "", curves[k].name);
+        fputs(k == 0 ? "" : length <= c->columns ? "   " : "\n", file);
+        if (style->color)
+            print_color(file, k);
+        fprintf(file, "%s%s %s", sign, style->color ? "\033[0m" : "", curves[k].name);
     }
     fputc('\n', file);
 }
 
-void cli_plot(FILE *file, const cli_curve *curves, int n, const cli_plot_style *style)
+void cli_plot(FILE *file, const weft_curve *curves, int n, const cli_plot_style *style)
 {
     const int columns = style->columns > LEAST_COLUMNS ? style->columns : LEAST_COLUMNS;
     canvas c = {.columns = columns - LABEL - 1,
                 .rows = style->rows > LEAST_ROWS ? style->rows : LEAST_ROWS,
                 .dots_x = style->braille ? 2 : 1,
                 .dots_y = style->braille ? 4 : 2};
+    int lines = 0;
     if (!find_ranges(&c, curves, n))
         return;
+    for (int k = 0; k < n; k++)
+        lines += !curves[k].dots;
+    c.letters = lines > 1 && !style->color;
     const size_t cells = (size_t)c.rows * (size_t)c.columns;
     c.dots = calloc(cells, 1);
     c.marks = calloc(cells, 1);
-    if (c.dots && c.marks) {
+    c.curves = calloc(cells, 1);
+    if (c.dots && c.marks && c.curves) {
         for (int k = 0; k < n; k++) {
-            if (curves[k].marks)
+            c.curve = k;
+            if (curves[k].dots)
                 draw_marks(&c, &curves[k]);
             else
                 draw_curve(&c, &curves[k]);
@@ -240,4 +265,5 @@ void cli_plot(FILE *file, const cli_curve *curves, int n, const cli_plot_style *
     }
     free(c.dots);
     free(c.marks);
+    free(c.curves);
 }

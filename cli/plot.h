@@ -6,12 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-typedef struct cli_curve {
-    const char *name;
-    const double *x, *y; /* (n), x ascending; points whose y is not finite are skipped */
-    int n;
-    bool marks; /* a mark for each point instead of a line */
-} cli_curve;
+#include "weft/run.h"
 
 typedef struct cli_plot_style {
     int columns, rows; /* size of the plot with its labels: at least 24 x 4 */
@@ -22,8 +17,9 @@ typedef struct cli_plot_style {
  * (LC_ALL, LC_CTYPE or LANG), colors unless NO_COLOR is set. Otherwise 72 columns of ASCII. */
 cli_plot_style cli_plot_style_of_stdout(void);
 
-/* Draws up to two curves with common axes and a legend. Draws nothing if there are fewer than two
- * points. */
-void cli_plot(FILE *file, const cli_curve *curves, int n, const cli_plot_style *style);
+/* Draws curves with common axes and a legend: x ascending, and a mark for each point of those with
+ * dots. Several lines are told apart by color, without color by letters. Draws nothing if there are
+ * fewer than two points. */
+void cli_plot(FILE *file, const weft_curve *curves, int n, const cli_plot_style *style);
 
 #endif

@@ -6,26 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/io/shell.h"
+
 static char *program; /* quoted; NULL: weft */
 
 /* The word, quoted if a shell needs it; the caller frees it. NULL: no memory. */
 static char *quoted(const char *word)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-./:=@%+,";
-    char *out = malloc(4 * strlen(word) + 3), *to = out;
-    if (out == NULL)
-        return NULL;
-    if (*word && word[strspn(word, plain)] == '\0')
-        return strcpy(out, word);
-    *to++ = '\'';
-    for (const char *at = word; *at; at++) {
-        if (*at == '\'')
-            to = stpcpy(to, "'\\'");
-        *to++ = *at;
-    }
-    strcpy(to, "'");
-    return out;
+    char *out = malloc(WEFT__SHELL_ROOM(strlen(word)));
+    return out ? weft__shell_quote(word, out) : NULL;
 }
 
 /* A name without a slash was found in the PATH. One with control characters is not repeated, since

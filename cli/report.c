@@ -1,4 +1,5 @@
-/* cli/report.c -- weft report: shows the curves and the result of the training run in a folder. */
+/* cli/report.c -- weft report: shows the curves and the result of training runs, side by side if
+ * there are several, and writes them for other programs. */
 #include "cli/report.h"
 
 #include <math.h>
@@ -10,89 +11,91 @@
 #include "cli/common.h"
 #include "cli/lines.h"
 #include "cli/plot.h"
+#include "cli/shared.h"
 
-/* ---- metrics.jsonl -------------------------------------------------------------------------- */
+/* ---- curves --------------------------------------------------------------------------------- */
 
-typedef struct points {
-    double *x, *y;
-    int n;
-} points;
-
-static bool find_number(json_object *object, const char *key, double *out)
+/* The curve of a metric with another name, smoothed in new memory if `smooth`; without points if
+ * there is none or no memory. */
+static weft_curve curve_of(const weft_history *run, const char *metric, const char *name,
+                           bool smooth)
 {
-    json_object *value = NULL;
-    if (!json_object_object_get_ex(object, key, &value) ||
-        (!json_object_is_type(value, json_type_double) &&
-         !json_object_is_type(value, json_type_int)))
-        return false;
-    *out = json_object_get_double(value);
-    return isfinite(*out);
+    const weft_curve *found = weft_history_find(run, metric);
+    weft_curve curve = {.name = name};
+    if (found == NULL)
+        return curve;
+    curve = *found;
+    curve.name = name;
+    if (!smooth)
+        return curve;
+    double *y = malloc((size_t)curve.n * sizeof *y);
+    if (y)
+        weft_curve_smooth(found, y);
+    curve.y = y;
+    curve.n = y ? curve.n : 0;
+    return curve;
 }
 
-static void add_line(const cli_line *line, points *loss, points *validation)
+static const char *validation_of(const weft_history *run)
 {
-    json_object *object = cli_parse_json(line->text, line->length);
-    double step, y;
-    if (json_object_is_type(object, json_type_object) && find_number(object, "step", &step)) {
-        if (find_number(object, "loss", &y)) {
-            loss->x[loss->n] = step;
-            loss->y[loss->n++] = y;
-        }
-        if (find_number(object, "validation_loss", &y) ||
-            find_number(object, "validation_reward", &y)) {
-            validation->x[validation->n] = step;
-            validation->y[validation->n++] = y;
-        }
+    return weft_history_find(run, "validation_reward") ? "validation_reward" : "validation_loss";
+}
+
+/* Draws the training loss, smoothed as in report.html, and the validation of a run. */
+static void draw_one(const weft_history *run)
+{
+    weft_curve curves[] = {curve_of(run, "loss", "training, smoothed", true),
+                           curve_of(run, validation_of(run), "validation", false)};
+    const cli_plot_style style = cli_plot_style_of_stdout();
+    curves[1].dots = true;
+    cli_plot(stdout, curves, curves[1].n > 0 ? 2 : 1, &style);
+    if (curves[0].n > 0)
+        free((void *)curves[0].y);
+}
+
+/* Draws the validation of the runs, or their training loss if one has no validation. */
+static void draw_several(weft_history *const *runs, const weft_history_table *table)
+{
+    weft_curve curves[WEFT_MOST_HISTORIES];
+    const cli_plot_style style = cli_plot_style_of_stdout();
+    const char *metric = validation_of(runs[0]);
+    for (int r = 0; r < table->n_runs; r++) {
+        const weft_curve *c = weft_history_find(runs[r], metric);
+        if (c == NULL || c->n < 2)
+            metric = "loss";
     }
-    json_object_put(object);
-}
-
-/* Applies an exponential moving average with a span of a twentieth of the run, at least 5 updates,
- * as in report.html. */
-static void smooth(points *p)
-{
-    const int span = p->n / 20 > 5 ? p->n / 20 : 5;
-    const double keep = 1 - 1 / (double)span;
-    double sum = 0, weight = 0;
-    for (int i = 0; i < p->n; i++) {
-        sum = keep * sum + p->y[i];
-        weight = keep * weight + 1;
-        p->y[i] = sum / weight;
+    const bool smooth = strcmp(metric, "loss") == 0;
+    for (int r = 0; r < table->n_runs; r++)
+        curves[r] = curve_of(runs[r], metric, table->labels[r], smooth);
+    puts(smooth                                   ? "training loss, smoothed"
+         : strcmp(metric, "validation_loss") == 0 ? "validation loss"
+                                                  : "validation reward");
+    cli_plot(stdout, curves, table->n_runs, &style);
+    for (int r = 0; smooth && r < table->n_runs; r++) {
+        if (curves[r].n > 0)
+            free((void *)curves[r].y);
     }
 }
 
 weft_status report_plot(const char *folder)
 {
-    char *path = weft_format("%s/metrics.jsonl", folder);
-    cli_lines lines = {0};
-    weft_status status = path ? cli_lines_read(path, false, &lines)
-                              : weft_fail(WEFT_MEMORY, "report: out of memory");
-    const size_t n = lines.n + 1;
-    double *room = status == WEFT_OK ? calloc(4 * n, sizeof *room) : NULL;
-    if (status == WEFT_OK && room == NULL)
-        status = weft_fail(WEFT_MEMORY, "report: out of memory for %zu updates", lines.n);
-    if (status == WEFT_OK) {
-        points loss = {room, room + n, 0}, validation = {room + 2 * n, room + 3 * n, 0};
-        for (size_t i = 0; i < lines.n; i++)
-            add_line(&lines.at[i], &loss, &validation);
-        smooth(&loss);
-        const cli_curve curves[] = {{"training, smoothed", loss.x, loss.y, loss.n, false},
-                                    {"validation", validation.x, validation.y, validation.n, true}};
-        const cli_plot_style style = cli_plot_style_of_stdout();
-        cli_plot(stdout, curves, validation.n > 0 ? 2 : 1, &style);
-    }
-    free(room);
-    cli_lines_free(&lines);
-    weft_free(path);
+    weft_history *run;
+    const weft_status status = weft_history_load(folder, &run);
+    if (status == WEFT_OK)
+        draw_one(run);
+    weft_history_free(run);
     return status;
 }
 
-/* ---- run.json ------------------------------------------------------------------------------- */
+/* ---- one run -------------------------------------------------------------------------------- */
 
 static double number_of(json_object *object, const char *key)
 {
-    double value;
-    return find_number(object, key, &value) ? value : (double)NAN;
+    json_object *value = NULL;
+    const bool number =
+        json_object_object_get_ex(object, key, &value) &&
+        (json_object_is_type(value, json_type_double) || json_object_is_type(value, json_type_int));
+    return number ? json_object_get_double(value) : (double)NAN;
 }
 
 static const char *text_of(json_object *object, const char *key)
@@ -103,11 +106,16 @@ static const char *text_of(json_object *object, const char *key)
     return text ? weft_printable(text) : "";
 }
 
+static json_object *member_of(json_object *object, const char *key)
+{
+    json_object *value = NULL;
+    json_object_object_get_ex(object, key, &value);
+    return value;
+}
+
 static void print_run(const char *folder, json_object *run)
 {
-    json_object *result = NULL, *options = NULL;
-    json_object_object_get_ex(run, "result", &result);
-    json_object_object_get_ex(run, "options", &options);
+    json_object *result = member_of(run, "result"), *options = member_of(run, "options");
     const double steps = number_of(result, "steps"), planned = number_of(options, "steps");
     printf("%s: %s", weft_printable(folder), text_of(run, "state"));
     if (*text_of(run, "message"))
@@ -128,59 +136,287 @@ static void print_run(const char *folder, json_object *run)
                number_of(result, "best_validation_reward"), number_of(result, "best_step"));
     else if (isfinite(number_of(result, "loss")))
         printf("loss %.4f at the last update\n", number_of(result, "loss"));
+    report_general(number_of(result, "first_general"), number_of(result, "last_general"));
     printf("report %s/report.html\n", weft_printable(folder));
 }
 
-static weft_status show(const char *folder)
+void report_general(double first, double last)
 {
-    char *path = weft_format("%s/run.json", folder), *text = NULL;
-    size_t size = 0;
-    if (path != NULL && access(path, F_OK) != 0) {
-        weft_free(path);
-        return weft_fail(WEFT_IO,
-                         "%s/run.json: there is no training run in this folder: name the --out of "
-                         "weft train (by default weft-run)",
-                         weft_printable(folder));
+    enum { MUCH = 10 }; /* percent */
+    const double change = 100 * (last / first - 1);
+    if (!isfinite(first) || !isfinite(last))
+        return;
+    printf("general text: loss %.4f before, %.4f after (%+.1f%%)%s\n", first, last, change,
+           change >= MUCH ? ": the model forgets (docs/fine-tuning.md#what-the-model-forgets)"
+                          : "");
+}
+
+/* ---- several runs --------------------------------------------------------------------------- */
+
+static const char *value_of(const weft_history_row *row, int run)
+{
+    return row->values[run] ? weft_printable(row->values[run]) : "-";
+}
+
+/* The columns of a text on the terminal, about: its characters. */
+static int width_of(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xC0) != 0x80;
+    return n;
+}
+
+static void print_padded(const char *text, int width)
+{
+    const int room = width - width_of(text);
+    printf("%s%*s", text, room > 0 ? room : 0, "");
+}
+
+/* Prints a table with a column for each run or, if that is too wide, a line for each value. */
+static void print_table(const weft_history_table *t)
+{
+    enum { GAP = 2, MOST = 100 };
+    int widths[WEFT_MOST_HISTORIES], name = 0, total = 0;
+    for (int i = 0; i < t->n_rows; i++)
+        name = width_of(t->rows[i].name) > name ? width_of(t->rows[i].name) : name;
+    for (int r = 0; r < t->n_runs; r++) {
+        widths[r] = width_of(weft_printable(t->labels[r]));
+        for (int i = 0; i < t->n_rows; i++) {
+            const int width = width_of(value_of(&t->rows[i], r));
+            widths[r] = width > widths[r] ? width : widths[r];
+        }
+        total += widths[r] + GAP;
     }
-    weft_status status =
-        path ? weft_file_read(path, 0, &text, &size) : weft_fail(WEFT_MEMORY, "report: no memory");
-    json_object *run = status == WEFT_OK ? cli_parse_json(text, size) : NULL;
-    if (status == WEFT_OK && !json_object_is_type(run, json_type_object))
-        status = weft_fail(WEFT_INVALID, "%s: expected a JSON object", weft_printable(path));
-    if (status == WEFT_OK)
-        status = weft_run_report(folder);
-    if (status == WEFT_OK)
-        status = report_plot(folder);
-    if (status == WEFT_OK)
-        print_run(folder, run);
-    json_object_put(run);
-    weft_free(text);
-    weft_free(path);
+    const int most = isatty(STDOUT_FILENO) ? cli_plot_style_of_stdout().columns : MOST;
+    const bool wide = name + total > most;
+    if (!wide)
+        print_padded("", name);
+    for (int r = 0; !wide && r < t->n_runs; r++) {
+        printf("%*s", GAP, "");
+        print_padded(weft_printable(t->labels[r]), r + 1 < t->n_runs ? widths[r] : 0);
+    }
+    fputs(wide ? "" : "\n", stdout);
+    for (int i = 0; i < t->n_rows; i++) {
+        const weft_history_row *row = &t->rows[i];
+        if (row->option && (i == 0 || !t->rows[i - 1].option))
+            puts("options that differ:");
+        print_padded(weft_printable(row->name), wide ? 0 : name);
+        for (int r = 0; r < t->n_runs; r++) {
+            if (wide)
+                printf("\n  %s: ", weft_printable(t->labels[r]));
+            else
+                printf("%*s", GAP, "");
+            print_padded(value_of(row, r), wide || r + 1 == t->n_runs ? 0 : widths[r]);
+        }
+        putchar('\n');
+    }
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void print_text(const char *text)
+{
+    if (text)
+        cli_json_text(stdout, text, strlen(text));
+    else
+        fputs("null", stdout);
+}
+
+/* First, last, least and largest value of every metric. */
+static void print_metrics(const weft_history *run)
+{
+    const weft_curve *c;
+    fputs("\"metrics\": {", stdout);
+    for (int i = 0; (c = weft_history_curve(run, i)) != NULL; i++) {
+        double least = c->y[0], most = c->y[0];
+        for (int k = 1; k < c->n; k++) {
+            least = fmin(least, c->y[k]);
+            most = fmax(most, c->y[k]);
+        }
+        const struct {
+            const char *name;
+            double value;
+        } values[] = {
+            {"first", c->y[0]}, {"last", c->y[c->n - 1]}, {"least", least}, {"largest", most}};
+        fputs(i > 0 ? ", " : "", stdout);
+        print_text(c->name);
+        printf(": {\"lines\": %d", c->n);
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            printf(", \"%s\": ", values[k].name);
+            cli_json_number(stdout, values[k].value);
+        }
+        putchar('}');
+    }
+    putchar('}');
+}
+
+static void print_json(weft_history *const *runs, json_object *const *records,
+                       const weft_history_table *t)
+{
+    static const char *const members[] = {"state",   "message", "model", "data",
+                                          "options", "command", "result"};
+    fputs("{\"runs\": [", stdout);
+    for (int r = 0; r < t->n_runs; r++) {
+        fputs(r > 0 ? ", {\"folder\": " : "{\"folder\": ", stdout);
+        print_text(weft_history_folder(runs[r]));
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+            json_object *value = member_of(records[r], members[i]);
+            printf(", \"%s\": %s", members[i],
+                   json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN |
+                                                             JSON_C_TO_STRING_NOSLASHESCAPE));
+        }
+        fputs(", ", stdout);
+        print_metrics(runs[r]);
+        putchar('}');
+    }
+    fputs("], \"differences\": {", stdout);
+    bool first = true;
+    for (int i = 0; i < t->n_rows; i++) {
+        if (!t->rows[i].option)
+            continue;
+        fputs(first ? "" : ", ", stdout);
+        first = false;
+        print_text(t->rows[i].name);
+        for (int r = 0; r < t->n_runs; r++) {
+            fputs(r > 0 ? ", " : ": [", stdout);
+            print_text(t->rows[i].values[r]);
+        }
+        putchar(']');
+    }
+    puts("}}");
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+typedef struct report_values {
+    cli_words folders;
+    const char *html, *csv, *events;
+    bool json;
+} report_values;
+
+typedef struct report {
+    weft_history *runs[WEFT_MOST_HISTORIES];
+    json_object *records[WEFT_MOST_HISTORIES]; /* run.json of each */
+    int n;
+    weft_history_table table;
+} report;
+
+static weft_status open_run(report *r, const char *folder)
+{
+    const weft_status status = weft_history_load(folder, &r->runs[r->n]);
+    if (status != WEFT_OK)
+        return status;
+    const char *json = weft_history_json(r->runs[r->n]);
+    r->records[r->n] = cli_parse_json(json, strlen(json));
+    r->n++;
+    return WEFT_OK;
+}
+
+static weft_status write_files(const report_values *v, const report *r)
+{
+    weft_status status = WEFT_OK;
+    if (v->html)
+        status = weft_histories_page(r->runs, r->n, v->html);
+    if (status == WEFT_OK && v->csv)
+        status = weft_histories_csv(r->runs, r->n, v->csv);
+    if (status == WEFT_OK && v->events)
+        status = weft_histories_events(r->runs, r->n, v->events);
     return status;
 }
 
-typedef struct report_values {
-    const char *folder;
-} report_values;
+static void print(const report_values *v, const report *r)
+{
+    if (v->json) {
+        print_json(r->runs, r->records, &r->table);
+        return;
+    }
+    if (r->n == 1) {
+        draw_one(r->runs[0]);
+        print_run(weft_history_folder(r->runs[0]), r->records[0]);
+    } else {
+        draw_several(r->runs, &r->table);
+        print_table(&r->table);
+    }
+    if (v->html)
+        printf("page %s\n", weft_printable(v->html));
+    if (v->csv)
+        printf("metrics %s\n", weft_printable(v->csv));
+    if (v->events)
+        printf("for tensorboard --logdir %s\n", weft_printable(v->events));
+}
 
-static const cli_argument arguments[] = {{"DIR", offsetof(report_values, folder), true}};
+static weft_status show(const report_values *v, report *r)
+{
+    weft_status status = WEFT_OK;
+    if (v->folders.n == 0)
+        status = open_run(r, "weft-run");
+    for (int i = 0; status == WEFT_OK && i < v->folders.n; i++)
+        status = open_run(r, v->folders.at[i]);
+    if (status == WEFT_OK)
+        status = weft_histories_compare(r->runs, r->n, &r->table);
+    if (status == WEFT_OK && r->n == 1 && !v->json)
+        status = weft_run_report(weft_history_folder(r->runs[0]));
+    if (status == WEFT_OK)
+        status = write_files(v, r);
+    if (status == WEFT_OK)
+        print(v, r);
+    return status;
+}
 
 static int run(void *context)
 {
     const report_values *v = context;
-    return cli_status(show(v->folder ? v->folder : "weft-run"));
+    report r = {.n = 0};
+    if (v->folders.n > WEFT_MOST_HISTORIES)
+        return cli_usage("report", "at most %d runs can be laid side by side, got %d",
+                         WEFT_MOST_HISTORIES, v->folders.n);
+    const int code = cli_status(show(v, &r));
+    for (int i = 0; i < r.n; i++) {
+        weft_history_free(r.runs[i]);
+        json_object_put(r.records[i]);
+    }
+    weft_history_table_free(&r.table);
+    return code;
 }
+
+static const cli_argument arguments[] = {{"DIR", offsetof(report_values, folders), CLI_MANY}};
+
+#define AT(field) .offset = offsetof(report_values, field)
+
+static const cli_option options[] = {
+    {.name = "html",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(html),
+     .help = "write the page to FILE; of several runs their table and their curves together"},
+    {.name = "csv",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(csv),
+     .help = "write the metrics to FILE as CSV, a line for each update"},
+    {.name = "tensorboard",
+     .kind = CLI_TEXT,
+     .value = "FOLDER",
+     AT(events),
+     .help = "write the metrics as TensorBoard's event files; of several runs each into a folder "
+             "in FOLDER"},
+    CLI_JSON_OPTION(report_values, "print one JSON object and write no report.html"),
+};
 
 const cli_command cli_report = {
     .name = "report",
-    .summary = "show the curves and the result of a training run",
+    .summary = "show the curves and the result of training runs",
     .description =
         "Draws the loss curve of the run in DIR (weft-run), finished or not: in braille on a "
-        "UTF-8 terminal, else in ASCII. Writes DIR/report.html again, which also has learning "
-        "rate, gradient norm and rewards.",
-    .example = "weft report run",
-    .arguments = arguments,
-    .n_arguments = 1,
-    .size = sizeof(report_values),
+        "UTF-8 terminal, else in ASCII. Writes DIR/report.html again, which has the result, the "
+        "next commands, all curves, samples before and after, and the settings; it needs no "
+        "network.\n\n"
+        "Several runs, at most 8, are laid side by side: what came of each, the options that "
+        "differ, and their curves in one plot.",
+    .example = "weft report run\n"
+               "weft report run wider --html both.html\n"
+               "weft report run --csv run.csv --tensorboard boards",
+    CLI_TABLE(report_values, arguments, options),
     .run = run,
 };

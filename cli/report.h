@@ -8,4 +8,7 @@
  * points. */
 weft_status report_plot(const char *folder);
 
+/* Prints how the loss of the general text has changed, unless one of the two is NaN. */
+void report_general(double first, double last);
+
 #endif

@@ -324,19 +324,6 @@ static void print_use(const train_values *v, const train_run *r)
     weft_free(adapter);
 }
 
-/* Prints how the loss of the general text has changed. */
-static void print_general(const weft_train_result *s)
-{
-    enum { MUCH = 10 }; /* percent */
-    const double change = 100 * (s->last_general / s->first_general - 1);
-    if (isnan(s->first_general) || isnan(s->last_general))
-        return;
-    printf("general text: loss %.4f before, %.4f after (%+.1f%%)%s\n", s->first_general,
-           s->last_general, change,
-           change >= MUCH ? ": the model forgets (docs/fine-tuning.md#what-the-model-forgets)"
-                          : "");
-}
-
 void train_print_result(const train_values *v, const train_run *r)
 {
     const weft_train_result *s = &r->result;
@@ -363,7 +350,7 @@ void train_print_result(const train_values *v, const train_run *r)
         printf("validation %s %.4f before, %.4f after, best %.4f at update %lld\n",
                sign < 0 ? "reward" : "loss", sign * s->first_validation, sign * s->last_validation,
                sign * s->best_validation, (long long)s->best_step);
-    print_general(s);
+    report_general(s->first_general, s->last_general);
     if (!isnan(r->reloaded_validation) && train_reloaded_well(r))
         printf("%s/best was loaded again: its validation loss is the same, %.4f\n", v->out,
                r->reloaded_validation);

@@ -1,7 +1,8 @@
-/* tests/fuzz/fuzz_run.c -- a run.json, NUL, and a metrics.jsonl: the run's report and command, and
- * the metrics continued after update 2. */
+/* tests/fuzz/fuzz_run.c -- a run.json, NUL, and a metrics.jsonl: the run's report, command and
+ * exports, and the metrics continued after update 2. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "tests/fuzz/input.h"
 #include "train/run/metrics.h"
@@ -23,6 +24,22 @@ static void continue_metrics(const char *folder)
     weft__metrics_free(metrics);
 }
 
+/* What is written of a run beside itself. */
+static void export_history(const char *folder)
+{
+    weft_history *run;
+    if (weft_history_load(folder, &run) != WEFT_OK)
+        return;
+    weft_history *const two[] = {run, run};
+    char path[256];
+    snprintf(path, sizeof path, "%s/two.html", folder);
+    (void)weft_histories_page(two, 2, path);
+    snprintf(path, sizeof path, "%s/two.csv", folder);
+    (void)weft_histories_csv(two, 2, path);
+    (void)weft_histories_events(two, 1, folder);
+    weft_history_free(run);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *folder = input_folder();
@@ -37,6 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (weft_run_command(folder, &words) == WEFT_OK)
         weft_run_words_free(&words);
     continue_metrics(folder);
+    export_history(folder);
     (void)weft_run_report(folder);
     return 0;
 }

@@ -30,7 +30,7 @@ static void curves_have_axes_keys_and_dots(void)
                                  {.name = "validation", .x = at, .y = seen, .n = 2, .dots = true}};
     char *text = draw(curves, 2);
     if (text) {
-        CHECK_CONTAINS(text, "a &lt; b &amp; c");
+        CHECK_CONTAINS(text, "a &#60; b &#38; c");
         CHECK_CONTAINS(text, ">training</text>");
         CHECK_CONTAINS(text, ">4.2</text>"); /* a tick of the loss */
         CHECK_CONTAINS(text, ">3</text>");   /* and of the updates */

@@ -3,10 +3,11 @@
 #define WEFT_TRAIN_CURVE_H
 
 #include "core/io/text.h"
-#include "weft/train.h"
+#include "weft/run.h"
 
-/* Appends the SVG that weft_curves_save writes, for 1 to 4 curves. */
-void weft__curves_draw(weft__text *out, const char *title, const char *x_name,
-                       const weft_curve *curves, int n);
+/* Appends a figure of a page: 1 to WEFT_MOST_HISTORIES curves with their values for the page's
+ * script. `styles` (n): the color and dashes of each, below WEFT_MOST_HISTORIES (page.css). */
+void weft__figure_draw(weft__text *out, const char *title, const weft_curve *curves,
+                       const int *styles, int n);
 
 #endif

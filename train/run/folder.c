@@ -62,7 +62,9 @@ static void write_model(weft__text *t, const weft_trainer *trainer)
     write_string(t, "model_type", weft_model_family_of(trainer->model)->model_type, ",");
     write_number(t, "adapters", weft_nn_lora_count(tree), ",");
     write_number(t, "parameters", (double)weft_nn_count(tree, false), ",");
-    write_number(t, "trainable", (double)weft_nn_count(tree, true), "");
+    write_number(t, "trainable", (double)weft_nn_count(tree, true), ",");
+    weft__text_format(t, "    \"gguf\": %s\n",
+                      weft_model_check_gguf(trainer->model) == WEFT_OK ? "true" : "false");
     weft__text_format(t, "  },\n");
 }
 
@@ -109,6 +111,7 @@ static void write_data(weft__text *t, const weft__run *run)
     const weft_dataset_info *data = run->trainer->o.data;
     if (data) {
         write_number(t, "samples", (double)data->samples, ",");
+        write_number(t, "conversations", (double)data->rendered, ",");
         if (data->examples == WEFT_EXAMPLES_PAIRS)
             write_number(t, "pairs", (double)(data->samples / 2), ",");
         write_number(t, "tokens", (double)data->tokens, ",");

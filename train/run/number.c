@@ -38,8 +38,16 @@ const char *weft__number(double value, char out[WEFT__NUMBER_TEXT])
     return with_point(out);
 }
 
+const char *weft__significant(double value, int digits, char out[WEFT__NUMBER_TEXT])
+{
+    snprintf(out, WEFT__NUMBER_TEXT, "%.*g", digits, value);
+    return with_point(out);
+}
+
 const char *weft__decimals(double value, int decimals, char out[WEFT__NUMBER_TEXT])
 {
     snprintf(out, WEFT__NUMBER_TEXT, "%.*f", decimals, value);
+    if (*out == '-' && strspn(out + 1, "0.,") == strlen(out + 1))
+        memmove(out, out + 1, strlen(out)); /* no -0.00 */
     return with_point(out);
 }
