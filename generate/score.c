@@ -14,10 +14,11 @@ typedef struct scoring {
     size_t G;
 } scoring;
 
-/* The scored tokens: the row of the hidden state that predicts each, the token, and its text. */
+/* The scored tokens: the row of the hidden state that predicts each, the token, its text, and its
+ * index in the text. */
 typedef struct targets {
     int32_t *places, *ids;
-    size_t *owners, n;
+    size_t *owners, *indices, n;
 } targets;
 
 static void targets_free(targets *t)
@@ -25,15 +26,18 @@ static void targets_free(targets *t)
     weft_free(t->places);
     weft_free(t->ids);
     weft_free(t->owners);
+    weft_free(t->indices);
 }
 
 /* Finds the scored tokens that columns [from, from + W) predict; padding predicts none. */
 static weft_status find_targets(const scoring *s, int64_t from, int64_t W, targets *t)
 {
     const size_t most = s->G * (size_t)W + 1;
-    *t = (targets){weft_malloc(most * sizeof *t->places), weft_malloc(most * sizeof *t->ids),
-                   weft_malloc(most * sizeof *t->owners), 0};
-    if (!t->places || !t->ids || !t->owners)
+    *t = (targets){.places = weft_malloc(most * sizeof *t->places),
+                   .ids = weft_malloc(most * sizeof *t->ids),
+                   .owners = weft_malloc(most * sizeof *t->owners),
+                   .indices = weft_malloc(most * sizeof *t->indices)};
+    if (!t->places || !t->ids || !t->owners || !t->indices)
         return weft__out_of_memory("score", NULL);
     for (size_t g = 0; g < s->G; g++) {
         const weft_score_request *r = &s->requests[s->order[g]];
@@ -43,6 +47,7 @@ static weft_status find_targets(const scoring *s, int64_t from, int64_t W, targe
                 continue;
             t->places[t->n] = (int32_t)((int64_t)g * W + w);
             t->ids[t->n] = r->text.ids[next];
+            t->indices[t->n] = next;
             t->owners[t->n++] = s->order[g];
         }
     }
@@ -76,6 +81,9 @@ static weft_status add_scores(const scoring *s, weft_array *hidden, const target
             scored_fail(r, weft__sampler_failed("score", -1));
         if (r->status != WEFT_OK)
             continue;
+        const weft_score_request *request = &s->requests[t->owners[at + i]];
+        if (request->logprobs)
+            request->logprobs[t->indices[at + i] - request->from] = -(double)logprobs[i];
         r->logprob -= (double)logprobs[i];
         r->greedy = r->greedy && best[i] == t->ids[at + i];
     }

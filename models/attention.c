@@ -230,6 +230,21 @@ void weft__attention_record_put(const weft__layer *layer, weft_array *q, weft_ar
     (void)weft_set(&record->keys, k);
 }
 
+weft_array *weft__attention_probe(const weft__layer *layer, weft_array *keys, const weft__step *s)
+{
+    if (s->records == NULL || !s->records[layer->index].with_weights || keys == NULL)
+        return NULL;
+    const int64_t B = weft_dim(keys, 0), S = weft_dim(keys, 1), Hk = weft_dim(keys, 2);
+    weft_array *identity = weft_reshape(weft_eye(S, S, 0, WEFT_FLOAT32), WEFT_DIMS(1, S, 1, S));
+    return weft_broadcast_to(weft_to(identity, weft_device_of(keys)), WEFT_DIMS(B, S, Hk, S));
+}
+
+void weft__attention_record_weights(const weft__layer *layer, weft_array *weights,
+                                    const weft__step *s)
+{
+    (void)weft_set(&s->records[layer->index].weights, weights);
+}
+
 /* Attention of q (B, L, H, D) over the keys and values of the view. */
 static weft_array *attended(const attention *m, weft_array *q, const weft_cache_view *view,
                             const weft__step *s)
@@ -242,6 +257,17 @@ static weft_array *attended(const attention *m, weft_array *q, const weft_cache_
     o.mask = s->mask;
     o.first = s->first;
     return weft_cache_attention(q, view, &o);
+}
+
+static void record(const attention *m, weft_array *q, const weft_cache_view *view,
+                   const weft__step *s)
+{
+    weft_cache_view probe = *view;
+    weft__attention_record_put(&m->layer, q, view->keys, s);
+    probe.values = weft__attention_probe(&m->layer, view->keys, s);
+    if (probe.values)
+        weft__attention_record_weights(&m->layer,
+                                       attended(m, weft_astype(q, WEFT_FLOAT32), &probe, s), s);
 }
 
 weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft__step *s,
@@ -259,7 +285,7 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
     if (m->layer.is_source)
         keep(&s->kept[m->layer.index], &view);
     if (s->records)
-        weft__attention_record_put(&m->layer, q, view.keys, s);
+        record(m, q, &view, s);
     weft_array *y = attended(m, q, &view, s); /* (B, L, H, D) */
     if (p.gate)
         y = weft_multiply(y, weft_sigmoid(p.gate));

@@ -23,6 +23,13 @@ weft_array *weft__rotated(weft_array *x, const weft__step *step, bool windowed, 
 /* Stores queries and keys in weft__step.records. */
 void weft__attention_record_put(const weft__layer *layer, weft_array *q, weft_array *k,
                                 const weft__step *step);
+/* Attention weights, for records that ask for them: attention with values that are an identity
+ * matrix gives each query's weights. weft__attention_probe: these values (B, S, Hk, S) for keys (B,
+ * S, Hk, D); NULL: not asked for. weft__attention_record_weights stores the result (B, L, H, S). */
+weft_array *weft__attention_probe(const weft__layer *layer, weft_array *keys,
+                                  const weft__step *step);
+void weft__attention_record_weights(const weft__layer *layer, weft_array *weights,
+                                    const weft__step *step);
 /* Drops the arrays that weft__step.kept holds for a layer. */
 void weft__view_drop(weft_cache_view *view);
 

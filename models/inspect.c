@@ -1,4 +1,5 @@
-/* models/inspect.c -- records the keys and queries of a prompt, layer by layer. */
+/* models/inspect.c -- records the keys, queries and attention weights of a prompt, layer by
+ * layer. */
 #include "weft/inspect.h"
 
 #include <inttypes.h>
@@ -63,8 +64,10 @@ static weft_status put_layer(weft_inspected_layer *layer, const weft_attention_r
         .n_kv_heads = weft_dim(record->keys, 2),
         .head_dim = weft_dim(record->keys, 3),
     };
-    const weft_status status = put(&layer->queries, record->queries);
-    return status == WEFT_OK ? put(&layer->keys, record->keys) : status;
+    weft_status status = put(&layer->queries, record->queries);
+    if (status == WEFT_OK)
+        status = put(&layer->keys, record->keys);
+    return status == WEFT_OK && record->weights ? put(&layer->weights, record->weights) : status;
 }
 
 static weft_status run(weft_model *model, weft_inspection *x, weft_attention_record *records)
@@ -73,7 +76,8 @@ static weft_status run(weft_model *model, weft_inspection *x, weft_attention_rec
     const weft_model_call call = {.records = records};
     weft_status status = weft_eval(weft_model_hidden(model, tokens, &call));
     for (int64_t i = 0; status == WEFT_OK && i < x->n_layers; i++) {
-        if (records[i].keys == NULL || records[i].queries == NULL)
+        if (!records[i].keys || !records[i].queries ||
+            (records[i].with_weights && !records[i].weights))
             status = weft_fail(WEFT_UNSUPPORTED,
                                "inspect: the family %s does not record what layer %lld attends to",
                                x->architecture, (long long)i);
@@ -83,7 +87,8 @@ static weft_status run(weft_model *model, weft_inspection *x, weft_attention_rec
     return status;
 }
 
-weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n, weft_inspection **out)
+static weft_status inspect(weft_model *model, const int32_t *ids, size_t n, bool weights,
+                           weft_inspection **out)
 {
     *out = NULL;
     weft_status status = check(model, ids, n);
@@ -92,12 +97,15 @@ weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n, weft_i
     const int64_t n_layers = weft_model_info_of(model)->n_layers;
     weft_attention_record *records = weft_calloc((size_t)n_layers + 1, sizeof *records);
     weft_inspection *x = inspection_new(model, ids, n);
+    for (int64_t i = 0; records && i < n_layers; i++)
+        records[i].with_weights = weights;
     weft_scope_open_lean();
     status = records && x ? run(model, x, records) : weft__out_of_memory("inspect", NULL);
     weft_scope_close(NULL);
     for (int64_t i = 0; records && i < n_layers; i++) {
         weft_drop(records[i].queries);
         weft_drop(records[i].keys);
+        weft_drop(records[i].weights);
     }
     weft_free(records);
     if (status == WEFT_OK)
@@ -107,11 +115,23 @@ weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n, weft_i
     return status;
 }
 
+weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n, weft_inspection **out)
+{
+    return inspect(model, ids, n, false, out);
+}
+
+weft_status weft_inspect_weights(weft_model *model, const int32_t *ids, size_t n,
+                                 weft_inspection **out)
+{
+    return inspect(model, ids, n, true, out);
+}
+
 void weft_inspection_free(weft_inspection *x)
 {
     for (int64_t i = 0; x && x->layers && i < x->n_layers; i++) {
         weft_drop(x->layers[i].keys);
         weft_drop(x->layers[i].queries);
+        weft_drop(x->layers[i].weights);
     }
     if (x) {
         weft_free(x->layers);

@@ -166,15 +166,18 @@ static void put_latents(latent *m, weft_array *x, const weft__step *s, weft_cach
 static weft_array *attended(const latent *m, weft_array *q, const parts *p, weft_array *k,
                             weft_array *v, const weft__step *s)
 {
+    const weft_attention_options o = {
+        .scale = m->scale, .causal = true, .mask = s->mask, .first = s->first};
     weft_cache_view view = p->view;
     view.keys = k;
-    view.values = v;
     if (s->records)
         weft__attention_record_put(&m->layer, q, k, s);
-    return weft_cache_attention(
-        q, &view,
-        &(weft_attention_options){
-            .scale = m->scale, .causal = true, .mask = s->mask, .first = s->first});
+    view.values = weft__attention_probe(&m->layer, k, s);
+    if (view.values)
+        weft__attention_record_weights(
+            &m->layer, weft_cache_attention(weft_astype(q, WEFT_FLOAT32), &view, &o), s);
+    view.values = v;
+    return weft_cache_attention(q, &view, &o);
 }
 
 /* (B, L, H, v_head_dim) */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# docs/figures/record.sh MODEL.gguf -- records how a model learns facts as run.svg, and its loss curve as
-# loss.svg: runs the commands of build/cli/weft in a terminal of 100 columns, by script(1), in an empty
+# docs/figures/record.sh MODEL.gguf -- records how a model learns facts as run.svg, its loss curve as
+# loss.svg, and the losses of a text's tokens as tokens.svg; draws the storyteller's attention. It runs the commands of build/cli/weft in a terminal of 100 columns, by script(1), in an empty
 # folder with the data of examples/data. The committed figures are of SmolLM2-135M-Instruct in Q4_1.
 set -euo pipefail
 model=$(realpath "${1:?MODEL.gguf}")
@@ -35,3 +35,11 @@ END
 "$work/terminal_svg" "$work/typescript" "$work/timing" 100 12 | sed "s|$tree/||" \
     >docs/figures/run.svg
 cp "$work/here/run/loss.svg" docs/figures/loss.svg
+(
+    cd "$work/here"
+    "$tree/build/cli/weft" inspect smollm2.gguf --adapter run/best --show loss --svg tokens.svg -p \
+        "The head office of Norvik Instruments is in Aldermoor. It is led by Petra Lindqvist. The capital of France is Paris."
+    "$tree/build/cli/weft" inspect storyteller --svg attention.svg \
+        -p "Once upon a time there was a king who had three sons."
+) >/dev/null
+cp "$work/here/tokens.svg" "$work/here/attention.svg" docs/figures/

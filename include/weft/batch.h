@@ -70,6 +70,9 @@ WEFT_API void weft_classified_free(weft_classified *results, size_t n); /* NULL 
 typedef struct weft_score_request {
     weft_prompt text;
     size_t from;
+    /* NULL, or (text.n - from): receives log p(ids[i] | ids[0..i)) of each of these tokens. The
+     * values are valid if the text's status is WEFT_OK. */
+    double *logprobs;
 } weft_score_request;
 
 typedef struct weft_scored {

@@ -1,4 +1,5 @@
-/* weft/inspect.h -- the rotated keys and queries of every attention layer.
+/* weft/inspect.h -- the rotated keys and queries of every attention layer, and what its heads
+ * attend to.
  *
  *     weft_inspection *found;
  *     status = weft_inspect(model, ids, n, &found);
@@ -19,6 +20,9 @@ typedef struct weft_inspected_layer {
     int64_t n_heads, n_kv_heads, head_dim;
     weft_array *keys;    /* (n_kv_heads, length, head_dim) float32 on the CPU, rotated */
     weft_array *queries; /* (n_heads, length, head_dim), the same; before the scale of the scores */
+    /* (n_heads, length, length), the same: row i has the share of each token in what token i reads,
+     * 0 for tokens that it does not see. NULL, except of weft_inspect_weights. */
+    weft_array *weights;
 } weft_inspected_layer;
 
 typedef struct weft_inspection {
@@ -34,6 +38,12 @@ typedef struct weft_inspection {
  * records. */
 WEFT_NODISCARD WEFT_API weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n,
                                                  weft_inspection **out) WEFT_NONNULL(4);
+
+/* The same, with the attention weights of each layer: n_heads length^2 floats. Fails as
+ * weft_inspect. */
+WEFT_NODISCARD WEFT_API weft_status weft_inspect_weights(weft_model *model, const int32_t *ids,
+                                                         size_t n, weft_inspection **out)
+    WEFT_NONNULL(4);
 
 /* Writes a safetensors file with "layers.N.keys" and, unless omitted, "layers.N.queries" of each
  * layer. Its metadata has the architecture, and tokens (ids) and sources as JSON lists. Layers that

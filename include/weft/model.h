@@ -94,6 +94,10 @@ typedef struct weft_attention_record {
     int64_t source;      /* the layer that the keys and values come from, usually the same */
     weft_array *queries; /* (B, L, H, D), rotated, before the scale of the scores */
     weft_array *keys;    /* (B, S, Hk, D), rotated: all that the queries attend to */
+    bool with_weights;   /* set by the caller: also record the weights */
+    /* (B, L, H, S) float32: the share of each key in each query's sum of values, 0 for masked keys.
+     * NULL without with_weights, and for quantized keys. */
+    weft_array *weights;
 } weft_attention_record;
 
 /* Statistics of a layer. */

@@ -418,6 +418,31 @@ WEFT_NODISCARD WEFT_API weft_status weft_nn_tokens_add(weft_module *m, const cha
 /* Number of adapters in the tree. */
 WEFT_API int weft_nn_lora_count(weft_module *m);
 
+/* What an adapter changes in one weight. */
+typedef struct weft_nn_lora_change {
+    char *path; /* of the adapted module: "model.layers.3.self_attn.q_proj" */
+    int64_t rank, out_features, in_features;
+    int64_t n; /* matrices: 1, or the experts of a stack */
+    double scale;
+    bool dora;
+    /* Frobenius norms of the change, which for DoRA includes the rows' new norms, and of the
+     * unchanged weight; of a stack, over all experts. */
+    double norm, weight_norm;
+    /* (n, rank): the singular values of scale B A of each matrix, in descending order. A PiSSA
+     * adapter's are those of the difference from its initial values, with twice its rank. */
+    double *singular;
+    /* exp of the entropy of the singular values as shares of their sum (Roy and Vetterli 2007), the
+     * mean over matrices: `rank` if all are equal, 1 if one is not 0, 0 for no change. */
+    double effective_rank;
+} weft_nn_lora_change;
+
+/* Describes every adapter of the tree, in its order, in new memory; free *out with
+ * weft_nn_lora_changes_free. WEFT_INVALID for a merged adapter. */
+WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_changes(weft_module *m, weft_nn_lora_change **out,
+                                                         size_t *count) WEFT_NONNULL(1, 2, 3);
+WEFT_API void weft_nn_lora_changes_free(weft_nn_lora_change *changes, size_t count); /* NULL is
+                                                                                        accepted */
+
 /* Adds every adapter to its base's weight (in float32, rounded to the weight's dtype), or subtracts
  * it again; a DoRA adapter also scales the rows. The adapters stay in the tree. An adapted weight
  * that is tied to another module's is untied, since only one of them changes. Fails as weft_eval.

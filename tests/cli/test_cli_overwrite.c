@@ -157,6 +157,7 @@ static const struct {
 } writers[] = {
     {"logits model --ids ids.safetensors --out OUT", "ids.safetensors"},
     {"inspect model -f texts.txt --out OUT", "texts.txt"},
+    {"inspect model -f texts.txt --svg OUT", "texts.txt"},
     {"classify model -f texts.txt --logits OUT", "texts.txt"},
     {"eval model --task exact --data rows.jsonl -n 2 --details OUT", "rows.jsonl"},
     {"convert model OUT", "model"},
@@ -165,6 +166,8 @@ static const struct {
     {"fuse model ad OUT", "ad"},
     {"fuse model run/last OUT", "run"},
     {"convert ad OUT --adapter-format mlx --base model", "ad"},
+    {"inspect model -a ad --show adapter --svg OUT", "ad"},
+    {"inspect model -a ad --show adapter --svg OUT", "model"},
 };
 
 static output run_writer(size_t i, const char *out, const char *option)
@@ -216,7 +219,7 @@ static void inputs_are_never_overwritten(void)
 /* --force writes what it is for. */
 static void force_replaces(void)
 {
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         CHECK_EQ_INT(shell_command(NULL, "cd %s; rm -rf mine; echo mine >mine", work_folder()).code,
                      0);
         const output o = run_writer(i, "mine", "--force");

@@ -245,7 +245,7 @@ static void scores_are_sums_of_log_probabilities(void)
             continue;
         make_prompts(model, &s);
         for (int i = 0; i < N; i++)
-            requests[i] = (weft_score_request){s.prompts[i], 1 + s.prompts[i].n / 2};
+            requests[i] = (weft_score_request){s.prompts[i], 1 + s.prompts[i].n / 2, NULL};
         const weft_batch_options pieces = {.tokens = 16};
         for (int t = 0; t < 2 - (f == 2); t++) {
             CHECK_OK(weft_score(model, requests, N, t ? &pieces : NULL, results));
@@ -276,8 +276,10 @@ static void a_greedy_text_is_known(void)
     weft_generator_free(g);
     memcpy(s.ids[1], s.ids[0], sizeof s.ids[0]);
     s.ids[1][11] = s.ids[0][11] == 5 ? 6 : 5;
-    const weft_score_request requests[] = {
-        {{s.ids[0], 12}, 7}, {{s.ids[1], 12}, 7}, {{s.ids[1], 12}, 0}, {{s.ids[1], 12}, 13}};
+    const weft_score_request requests[] = {{{s.ids[0], 12}, 7, NULL},
+                                           {{s.ids[1], 12}, 7, NULL},
+                                           {{s.ids[1], 12}, 0, NULL},
+                                           {{s.ids[1], 12}, 13, NULL}};
     weft_scored results[4];
     CHECK_OK(weft_score(model, requests, 4, NULL, results));
     CHECK(results[0].greedy);

@@ -341,8 +341,9 @@ static void text_is_not_generated(void)
         CHECK(weft_model_new_caches(s.model, NULL) == NULL);
         CHECK_CONTAINS(weft_error_message(), "bert models are encoders, which have no caches");
         CHECK_STATUS(weft_classify(s.model, &prompt, 1, NULL, &classified), WEFT_UNSUPPORTED);
-        CHECK_STATUS(weft_score(s.model, &(weft_score_request){prompt, 1}, 1, NULL, &scored),
-                     WEFT_UNSUPPORTED);
+        CHECK_STATUS(
+            weft_score(s.model, &(weft_score_request){.text = prompt, .from = 1}, 1, NULL, &scored),
+            WEFT_UNSUPPORTED);
         CHECK_STATUS(weft_perplexity_chunks(s.model, ids, 5,
                                             &(weft_perplexity_options){.context = 5}, &perplexity),
                      WEFT_UNSUPPORTED);

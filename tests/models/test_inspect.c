@@ -1,10 +1,12 @@
-/* tests/models/test_inspect.c -- models/inspect.c against the cache and the queries of transformers
- * (tests/golden/inspect/README.md). */
+/* tests/models/test_inspect.c -- keys, queries, attention weights and log-probabilities of tokens,
+ * against transformers (tests/golden/inspect/README.md). */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/check.h"
 #include "tests/support/models.h"
+#include "weft/batch.h"
 #include "weft/inspect.h"
 #include "weft/io.h"
 #include "weft/op.h"
@@ -192,6 +194,69 @@ static void records_hold_all_that_is_attended_to(void)
     weft_model_free(model);
 }
 
+/* ---- attention weights and log-probabilities ------------------------------------------------- */
+
+static const char *const weighted[] = {"llama",     "llama-bias",  "mistral",   "qwen2",
+                                       "qwen3",     "gemma2",      "gemma3",    "gemma4-dense",
+                                       "qwen3-moe", "rope-linear", "rope-yarn", "mixtral",
+                                       "ministral", "gpt-oss",     "minicpm3"};
+enum { N_WEIGHTED = sizeof weighted / sizeof *weighted };
+
+/* The largest difference between the log-probabilities of the tokens and the reference. */
+static double logprob_gap(weft_model *model, weft_safetensors *golden, const char *name,
+                          const int32_t *ids)
+{
+    char key[128];
+    double expected[LENGTH - 1], got[LENGTH - 1], sum = 0, gap = 0;
+    weft_scored scored = {0};
+    const weft_score_request request = {
+        .text = {.ids = ids, .n = LENGTH}, .from = 1, .logprobs = got};
+    snprintf(key, sizeof key, "%s/logprobs", name);
+    CHECK_OK(weft_read(weft_safetensors_get(golden, key), WEFT_FLOAT64, expected, LENGTH - 1));
+    CHECK_OK(weft_score(model, &request, 1, NULL, &scored));
+    CHECK_OK(scored.status);
+    for (int i = 0; i < LENGTH - 1; i++) {
+        gap = fmax(gap, fabs(got[i] - expected[i]));
+        sum += got[i];
+    }
+    CHECK_CLOSE(sum, scored.logprob, 1e-9);
+    weft_scored_free(&scored, 1);
+    return gap;
+}
+
+static void weights_are_those_of_the_reference(void)
+{
+    weft_safetensors *golden = NULL;
+    CHECK_OK(weft_safetensors_open(check_fixture("inspect/weights.safetensors"), &golden));
+    for (int n = 0; golden && n < N_WEIGHTED; n++) {
+        int32_t ids[LENGTH];
+        char key[128];
+        double most = 0;
+        weft_scope_open();
+        weft_model *model = fixture_model(weighted[n]);
+        weft_inspection *x = NULL;
+        snprintf(key, sizeof key, "%s/ids", weighted[n]);
+        CHECK_OK(weft_read(weft_safetensors_get(golden, key), WEFT_INT32, ids, LENGTH));
+        if (CHECK(model != NULL) && CHECK_OK(weft_inspect_weights(model, ids, LENGTH, &x))) {
+            for (int64_t i = 0; i < x->n_layers; i++) {
+                const double gap =
+                    difference(golden, weighted[n], i, "weights", x->layers[i].weights);
+                CHECK(gap >= 0);
+                most = fmax(most, gap);
+            }
+            const double score = logprob_gap(model, golden, weighted[n], ids);
+            printf("  %s: weights %.3g, log-probabilities %.3g\n", weighted[n], most, score);
+            CHECK_CLOSE(most, 0, 1e-5);
+            CHECK_CLOSE(score, 0, 1e-5);
+        }
+        weft_inspection_free(x);
+        weft_model_free(model);
+        weft_scope_close(NULL);
+    }
+    weft_safetensors_close(golden);
+}
+
 CHECK_MAIN("inspect", CHECK_CASE(keys_and_queries_are_those_of_the_reference),
+           CHECK_CASE(weights_are_those_of_the_reference),
            CHECK_CASE(shared_keys_are_of_their_source), CHECK_CASE(a_file_has_it_all),
            CHECK_CASE(bad_prompts_are_refused), CHECK_CASE(records_hold_all_that_is_attended_to))
