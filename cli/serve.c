@@ -1,4 +1,5 @@
 /* cli/serve.c -- weft serve: a model for other programs, over HTTP. */
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,14 @@ static const cli_option options[] = {
      AT(teach_latency),
      .help = "while a job trains: the time in milliseconds from token to token of the answers, of "
              "which the job gets what they leave"},
+    {.name = "max-memory",
+     .kind = CLI_REAL,
+     .value = "GB",
+     .low = CLI_ABOVE_ZERO,
+     .high = CLI_ANY,
+     AT(max_memory),
+     .help = "the most memory for arrays, of answers and of jobs, which are refused if they need "
+             "more; default: jobs may use what the device has"},
     {.name = "host",
      .kind = CLI_TEXT,
      .value = "ADDRESS",
@@ -336,11 +345,15 @@ static weft_status await_signal(serve_server *server, const char *host)
 static weft_status serve(const serve_values *v, const char *path, const key_list *keys)
 {
     static serve_run run;
+    static char identity[17];
     serve_server *server = NULL;
     run = (serve_run){.values = v, .path = path};
     weft_status status = read_adapters(&run);
     if (status != WEFT_OK)
         return status;
+    if (!isnan(v->max_memory))
+        weft_memory_set_limit((int64_t)(v->max_memory * 1e9));
+    weft_run_base_hash(path, identity);
     const serve_options o = {.load = load,
                              .load_chat = load_chat,
                              .context = &run,
@@ -350,6 +363,7 @@ static weft_status serve(const serve_values *v, const char *path, const key_list
                              .adapter_folder = v->adapter_dir,
                              .state = v->state,
                              .quota = v->quota,
+                             .identity = identity[0] != '\0' ? identity : NULL,
                              .teach = serve_teach,
                              .teach_latency = v->teach_latency * 1e-3,
                              .host = v->host,

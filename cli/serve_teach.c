@@ -22,8 +22,9 @@ static void add_words(const serve_run *run, const serve_task *task, cli_word_lis
         cli_words_add_option(words, "template", run->values->template_file);
 }
 
-/* Reads the data, which does not need the model. */
-static weft_status open_run(const serve_run *run, train_values *v, train_run *r)
+/* Reads the data, which needs only facts of the model. */
+static weft_status open_run(const serve_run *run, const serve_task *task, train_values *v,
+                            train_run *r, train_epoch *epoch)
 {
     v->place = run->values->place;
     snprintf(r->path, sizeof r->path, "%s", run->path);
@@ -35,18 +36,21 @@ static weft_status open_run(const serve_run *run, train_values *v, train_run *r)
     if (status != WEFT_OK)
         return status;
     r->words = train_words(v);
-    return train_open_data(v, r);
+    r->model = task->model;
+    status = train_open_data(v, r);
+    if (status == WEFT_OK)
+        status = train_check_ids(v, r);
+    return status == WEFT_OK ? train_read_epoch(v, r, task->cancel, epoch) : status;
 }
 
 /* Makes the trainer, and keeps memory free for it. */
-static weft_status open_trainer(const serve_task *task, const train_values *v, train_run *r)
+static weft_status open_trainer(const serve_task *task, const train_values *v,
+                                const train_epoch *epoch, train_run *r)
 {
     int64_t bytes = 0;
     weft_status status = train_add_adapter(v, r);
     if (status == WEFT_OK)
         status = task->adapt(task->context);
-    if (status == WEFT_OK)
-        status = train_check_ids(v, r);
     if (status == WEFT_OK)
         status = train_add_reference(v, r);
     if (status != WEFT_OK)
@@ -57,7 +61,7 @@ static weft_status open_trainer(const serve_task *task, const train_values *v, t
     o.validating = NULL;
     o.sampler = NULL;
     o.context = task->context;
-    status = train_measure(v, r, &o, &bytes);
+    status = train_measure(v, r, epoch, &o, &bytes);
     if (status == WEFT_OK)
         status = task->reserve(task->context, bytes);
     return status == WEFT_OK ? weft_trainer_new(r->model, &o, &r->trainer) : status;
@@ -67,6 +71,7 @@ weft_status serve_teach(void *context, const serve_task *task, weft_train_result
 {
     static train_values v; /* jobs run one after another */
     train_run r = {.values = &v};
+    train_epoch epoch;
     cli_word_list words = {.n = 0};
     add_words(context, task, &words);
     weft_status status = words.failed ? weft_fail(WEFT_MEMORY, "out of memory for a job") : WEFT_OK;
@@ -75,11 +80,10 @@ weft_status serve_teach(void *context, const serve_task *task, weft_train_result
     if (status == WEFT_OK && train_complaint(&v) != NULL)
         status = weft_fail(WEFT_INVALID, "%s", train_complaint(&v));
     if (status == WEFT_OK)
-        status = open_run(context, &v, &r);
+        status = open_run(context, task, &v, &r, &epoch);
     if (status == WEFT_OK) {
         task->enter(task->context);
-        r.model = task->model;
-        status = open_trainer(task, &v, &r);
+        status = open_trainer(task, &v, &epoch, &r);
     }
     if (status == WEFT_OK)
         status = weft_trainer_run(r.trainer, r.batches, r.validation, result);

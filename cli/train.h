@@ -148,9 +148,26 @@ int train_with_config(train_values *v, int (*run)(train_values *v));
 weft_status train_write_config(const train_values *v, const cli_word_list *words);
 /* --dry-run: measures and prints memory and time. WEFT_MEMORY when the run does not fit. */
 weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options);
-/* Measures an update with the largest batch: *bytes is what it needs beside the adapter. */
-weft_status train_measure(const train_values *v, train_run *r, const weft_trainer_options *options,
-                          int64_t *bytes);
+
+/* The sizes of the batches in an epoch, as rows x columns including padding. */
+typedef struct train_epoch {
+    int64_t batches, tokens; /* tokens, including padding */
+    int64_t largest;         /* index of the batch with the most tokens */
+    int64_t rows, columns;   /* shape of the largest batch */
+    int unit;                /* rows per example: 2 for a preference pair, else 1 */
+    bool packed_pairs; /* rows contain pairs; estimated as pairs of two samples that each fill half
+                          a row */
+} train_epoch;
+
+/* Makes all batches of an epoch. WEFT_CANCELLED once `cancel` is set, which may be NULL. */
+weft_status train_read_epoch(const train_values *v, train_run *r, const weft_cancel *cancel,
+                             train_epoch *out);
+/* What an update with the largest batch needs beside the adapter and what other threads use, in
+ * *bytes: an estimate from small batches if it exceeds what the memory limit leaves, else measured.
+ * Sets options->micro_batch to what fits, if it may be chosen. WEFT_CANCELLED as options->cancel
+ * says. */
+weft_status train_measure(const train_values *v, train_run *r, const train_epoch *epoch,
+                          weft_trainer_options *options, int64_t *bytes);
 
 /* The memory limit of this process in bytes: --max-memory, or its share of the device's memory; 0:
  * unknown. */

@@ -12,16 +12,6 @@
  */
 enum { LEAST_STATES = 2 };
 
-/* The sizes of the batches in an epoch, as rows x columns including padding. */
-typedef struct epoch_size {
-    int64_t batches, tokens; /* tokens, including padding */
-    int64_t largest;         /* index of the batch with the most tokens */
-    int64_t rows, columns;   /* shape of the largest batch */
-    int unit;                /* rows per example: 2 for a preference pair, else 1 */
-    bool packed_pairs; /* rows contain pairs; estimated as pairs of two samples that each fill half
-                          a row */
-} epoch_size;
-
 /* Measurements of one update: the second one of a new trainer. */
 typedef struct measured {
     int64_t before, after; /* active bytes without and with the optimizer state */
@@ -38,13 +28,14 @@ typedef struct dry_run {
     const train_values *v;
     train_run *r;
     weft_trainer_options *o;
-    epoch_size epoch;
+    train_epoch epoch;
     int64_t weights, trained; /* bytes of frozen and of trained parameters */
     int64_t
         mapped; /* bytes of weights that are mapped from files, so not counted as array memory */
     int64_t memory; /* bytes that the run needs */
     int64_t limit;  /* 0: unknown */
     measured update;
+    bool beside; /* other threads compute: only this thread's memory is measured */
     int64_t sampling_rows, sampling; /* completions sampled at a time, and the bytes that they need
                                         beside the weights; 0: none are sampled */
 } dry_run;
@@ -76,27 +67,37 @@ int64_t train_memory(const train_values *v)
 }
 
 /* Of completions that are sampled the largest ones that the options allow. */
-static epoch_size epoch_of_prompts(const train_values *v, const train_run *r)
+static train_epoch epoch_of_prompts(const train_values *v, const train_run *r)
 {
     const int64_t batches = weft_batches_count(r->batches), all = r->data_info.samples,
                   prompts = v->batch_size < all ? v->batch_size : all;
-    epoch_size e = {.batches = batches, .unit = 1};
+    train_epoch e = {.batches = batches, .unit = 1};
     e.rows = prompts * train_group(v);
     e.columns = r->data_info.longest + train_most_tokens(v) - 1;
     e.tokens = batches * e.rows * e.columns;
     return e;
 }
 
-static weft_status read_epoch(const train_values *v, train_run *r, epoch_size *out)
+static weft_status check_cancel(const weft_cancel *cancel)
+{
+    return cancel != NULL && weft_cancel_is_set(cancel)
+               ? weft_fail(WEFT_CANCELLED, "train: stopped before the first update")
+               : WEFT_OK;
+}
+
+weft_status train_read_epoch(const train_values *v, train_run *r, const weft_cancel *cancel,
+                             train_epoch *out)
 {
     if (train_samples(v)) {
         *out = epoch_of_prompts(v, r);
         return WEFT_OK;
     }
-    *out = (epoch_size){.batches = weft_batches_count(r->batches)};
+    *out = (train_epoch){.batches = weft_batches_count(r->batches)};
     for (int64_t i = 0; i < out->batches; i++) {
         weft_batch batch;
-        const weft_status status = weft_batches_at(r->batches, i, &batch);
+        weft_status status = check_cancel(cancel);
+        if (status == WEFT_OK)
+            status = weft_batches_at(r->batches, i, &batch);
         if (status != WEFT_OK)
             return status;
         const weft_array *read = batch.pack ? batch.pack : batch.tokens;
@@ -120,6 +121,11 @@ static weft_status read_epoch(const train_values *v, train_run *r, epoch_size *o
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
+static int64_t active(const dry_run *d)
+{
+    return d->beside ? weft_memory_thread_active() : weft_memory_active();
+}
+
 /* Runs two updates with learning rate 0; the first creates the optimizer state, the second is
  * measured. Reference log-probabilities, which a real run computes first, are set to 0. */
 static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint, measured *out)
@@ -130,21 +136,23 @@ static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint,
     o.checkpoint = checkpoint;
     weft_trainer *trainer = NULL;
     weft_scope_open();
-    weft_status status = weft_batch_complete(batch, o.objective);
+    weft_status status = check_cancel(o.cancel);
+    if (status == WEFT_OK)
+        status = weft_batch_complete(batch, o.objective);
     const weft_batch batches[] = {*batch, *batch};
     weft_memory_clear_cache(); /* frees memory cached for the previous batch */
-    *out = (measured){.before = weft_memory_active()};
+    *out = (measured){.before = active(d)};
     if (status == WEFT_OK)
         status = weft_trainer_new(d->r->model, &o, &trainer);
     if (status == WEFT_OK)
         status = weft_trainer_step(trainer, batches, n, 0, NULL);
-    out->after = weft_memory_active();
+    out->after = active(d);
     weft_memory_reset_peak();
     const double began = cli_seconds();
     if (status == WEFT_OK)
         status = weft_trainer_step(trainer, batches, n, 0, NULL);
     out->seconds = (cli_seconds() - began) / n * (double)d->o->accumulate;
-    out->peak = weft_memory_peak();
+    out->peak = d->beside ? weft_memory_thread_peak() : weft_memory_peak();
     weft_trainer_free(trainer);
     weft_scope_close(NULL);
     return status;
@@ -536,7 +544,7 @@ static weft_status find_sizes(dry_run *d)
 {
     weft_status status = find_weights(d->v, d->r, &d->weights, &d->trained, &d->mapped);
     if (status == WEFT_OK)
-        status = read_epoch(d->v, d->r, &d->epoch);
+        status = train_read_epoch(d->v, d->r, NULL, &d->epoch);
     return status == WEFT_OK ? find_sampling(d) : status;
 }
 
@@ -552,14 +560,25 @@ weft_status train_dry_run(const train_values *v, train_run *r, const weft_traine
     return v->json ? print_json(&d) : print_plain(&d);
 }
 
-weft_status train_measure(const train_values *v, train_run *r, const weft_trainer_options *options,
-                          int64_t *bytes)
+weft_status train_measure(const train_values *v, train_run *r, const train_epoch *epoch,
+                          weft_trainer_options *options, int64_t *bytes)
 {
-    weft_trainer_options o = *options;
-    dry_run d = {.v = v, .r = r, .o = &o};
-    weft_status status = find_sizes(&d);
+    dry_run d = {.v = v, .r = r, .o = options, .epoch = *epoch, .beside = true};
+    const double available = (double)(weft_memory_limit() - weft_memory_active());
+    growth g;
+    weft_status status = find_weights(v, r, &d.weights, &d.trained, &d.mapped);
     if (status == WEFT_OK)
-        status = measure_largest(&d);
+        status = extrapolate(&d, options->checkpoint, &g);
+    if (status != WEFT_OK)
+        return status;
+    const double states = (double)(d.trained * LEAST_STATES);
+    const bool splits = may_split(&d);
+    while (splits && samples_of(&d) > 1 && states + activations(&g, samples_of(&d)) > available)
+        options->micro_batch = (samples_of(&d) + 1) / 2;
+    *bytes = (int64_t)(states + activations(&g, samples_of(&d)));
+    if ((double)*bytes > available)
+        return WEFT_OK;
+    status = measure_largest(&d);
     *bytes = d.update.peak - d.update.before;
     return status;
 }

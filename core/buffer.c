@@ -33,6 +33,11 @@ static struct {
 } pool = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .limit = INT64_MAX, .cache_limit = WEFT_CACHE_AUTOMATIC};
 
+/* Of the calling thread: active bytes that it has taken less those that it has released. */
+static _Thread_local struct {
+    int64_t active, peak;
+} mine;
+
 /* Eight buckets to a power of two. */
 static int bucket_of(int64_t bytes, int64_t *rounded)
 {
@@ -239,6 +244,7 @@ static bool reserve(const weft_device *device, int64_t bytes)
         return false;
     }
     pool.active += bytes;
+    mine.active += bytes;
     if (pool.active > pool.highest) {
         pool.highest = pool.active;
     }
@@ -256,6 +262,9 @@ static void count_in(weft__buffer *b, const char *label, const weft_spec *spec)
     count_held();
     if (pool.active > pool.peak) {
         pool.peak = pool.active;
+    }
+    if (mine.active > mine.peak) {
+        mine.peak = mine.active;
     }
 }
 
@@ -310,6 +319,7 @@ weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, const void *o
         count_in(b, label, spec);
     } else if (room) {
         pool.active -= rounded;
+        mine.active -= rounded;
         report_full(device, rounded, false);
     }
     pthread_mutex_unlock(&pool.lock);
@@ -353,6 +363,7 @@ static void retire_owned(weft__buffer *b)
     pthread_mutex_lock(&pool.lock);
     remove_from(&pool.live, b);
     pool.active -= b->bytes;
+    mine.active -= b->bytes;
     cache_insert(b);
     weft__buffer *chain = evict(cache_limit());
     pthread_mutex_unlock(&pool.lock);
@@ -419,6 +430,16 @@ int64_t weft_memory_peak(void)
     return read_locked(&pool.peak);
 }
 
+int64_t weft_memory_thread_active(void)
+{
+    return mine.active;
+}
+
+int64_t weft_memory_thread_peak(void)
+{
+    return mine.peak;
+}
+
 int64_t weft_memory_cached(void)
 {
     return read_locked(&pool.cached);
@@ -483,6 +504,7 @@ void weft_memory_reset_peak(void)
     pool.peak = pool.active;
     pool.held = pool.active + pool.cached;
     pthread_mutex_unlock(&pool.lock);
+    mine.peak = mine.active;
 }
 
 int64_t weft_memory_set_limit(int64_t bytes)

@@ -60,8 +60,7 @@ void serve_adapter_drop(serve_server *server, serve_adapter *adapter)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Takes the adapter of that name out of the list; false if the list has no such adapter. The lock
- * is held. */
+/* As serve_adapter_unlist. The lock is held. */
 static bool unlist(serve_server *server, const char *name)
 {
     serve_adapter **at = &server->adapters;
@@ -75,8 +74,16 @@ static bool unlist(serve_server *server, const char *name)
     return true;
 }
 
+bool serve_adapter_unlist(serve_server *server, const char *name)
+{
+    pthread_mutex_lock(&server->lock);
+    const bool found = unlist(server, name);
+    pthread_mutex_unlock(&server->lock);
+    return found;
+}
+
 /* Puts it into the list at the end, in which it replaces the one of its name. */
-static void enlist(serve_server *server, serve_adapter *adapter)
+void serve_adapter_list(serve_server *server, serve_adapter *adapter)
 {
     pthread_mutex_lock(&server->lock);
     (void)unlist(server, adapter->name);
@@ -89,8 +96,10 @@ static void enlist(serve_server *server, serve_adapter *adapter)
 
 /* ---- loading and freeing -------------------------------------------------------------------- */
 
-static void free_adapter(serve_server *server, serve_adapter *adapter)
+void serve_adapter_free(serve_server *server, serve_adapter *adapter)
 {
+    if (adapter == NULL)
+        return;
     if (server->bank != NULL)
         weft_nn_lora_bank_drop(server->bank, adapter->member);
     weft_chat_free(adapter->chat);
@@ -106,7 +115,7 @@ void serve_adapters_sweep(serve_server *server)
     pthread_mutex_unlock(&server->lock);
     for (serve_adapter *next; gone != NULL; gone = next) {
         next = gone->next;
-        free_adapter(server, gone);
+        serve_adapter_free(server, gone);
     }
 }
 
@@ -121,10 +130,11 @@ void serve_adapters_close(serve_server *server)
     server->bank = NULL;
 }
 
-weft_status serve_adapter_load(serve_server *server, const char *name, const char *path)
+weft_status serve_adapter_read(serve_server *server, const char *name, const char *path,
+                               serve_adapter **out)
 {
     const serve_options *o = &server->options;
-    serve_adapter *a = weft_calloc(1, sizeof *a);
+    serve_adapter *a = *out = weft_calloc(1, sizeof *a);
     if (a == NULL)
         return weft_fail(WEFT_MEMORY, "out of memory for an adapter");
     a->references = 1;
@@ -137,10 +147,20 @@ weft_status serve_adapter_load(serve_server *server, const char *name, const cha
                                           &a->member, &a->eos);
     if (status == WEFT_OK && o->load_chat != NULL)
         status = o->load_chat(o->context, path, &a->chat);
+    if (status != WEFT_OK) {
+        serve_adapter_free(server, a);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Reads and lists an adapter. */
+static weft_status load(serve_server *server, const char *name, const char *path)
+{
+    serve_adapter *a;
+    const weft_status status = serve_adapter_read(server, name, path, &a);
     if (status == WEFT_OK)
-        enlist(server, a);
-    else
-        free_adapter(server, a);
+        serve_adapter_list(server, a);
     return status;
 }
 
@@ -173,7 +193,7 @@ weft_status serve_adapters_open(serve_server *server)
         if (status == WEFT_OK && find(server, a->name) != NULL)
             status = weft_fail(WEFT_INVALID, "adapter: there are two of the name \"%s\"", a->name);
         if (status == WEFT_OK)
-            status = serve_adapter_load(server, a->name, a->path);
+            status = load(server, a->name, a->path);
     }
     return status;
 }
@@ -279,7 +299,7 @@ static weft_status load_entry(void *context)
     if (status == WEFT_OK)
         status = check_entry(path, 0);
     if (status == WEFT_OK)
-        status = serve_adapter_load(l->server, l->name, path);
+        status = load(l->server, l->name, path);
     weft_free(path);
     return status == WEFT_IO ? weft_fail(WEFT_INVALID, "%s", weft_error_message()) : status;
 }
@@ -347,10 +367,7 @@ weft_status serve_run_unload_adapter(serve_request *r)
     const weft_status status = begin(r, &l);
     if (status != WEFT_OK)
         return status;
-    pthread_mutex_lock(&r->server->lock);
-    const bool found = unlist(r->server, l.name);
-    pthread_mutex_unlock(&r->server->lock);
-    if (!found) {
+    if (!serve_adapter_unlist(r->server, l.name)) {
         const serve_error error = serve_error_make(404, "there is no adapter \"%s\"", l.name);
         return serve_refuse(r, &error);
     }

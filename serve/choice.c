@@ -390,3 +390,22 @@ weft_status serve_start_choices(serve_request *request, size_t n, serve_compute_
     pthread_attr_destroy(&detached);
     return WEFT_OK;
 }
+
+static weft_status run_route(serve_choice *c)
+{
+    return c->request->route->run(c->request);
+}
+
+static void leave(serve_request *r, serve_text *out) /* the route has replied */
+{
+    (void)r;
+    (void)out;
+}
+
+weft_status serve_start_route(serve_request *request)
+{
+    static const serve_api replied = {.answer = leave, .error = serve_put_error};
+    const weft_status status = serve_make_choices(request, 1);
+    request->api = &replied;
+    return status == WEFT_OK ? serve_start_choices(request, 1, run_route) : status;
+}

@@ -342,7 +342,7 @@ static void run_route(serve_request *r)
         serve_reply(r, 204, "text/plain", &none);
         return;
     }
-    const weft_status status = r->route->run(r);
+    const weft_status status = r->route->waits ? serve_start_route(r) : r->route->run(r);
     if (status != WEFT_OK) {
         const serve_error failure = serve_error_of(status, false);
         (void)serve_refuse(r, &failure);

@@ -1,6 +1,5 @@
-/* serve/jobs.c -- fine-tuning jobs of OpenAI's API: reading, creating and cancelling them. A job is
- * a run of weft train; its words are options of that command. */
-#include <math.h>
+/* serve/jobs.c -- fine-tuning jobs of OpenAI's API: creating, reading, cancelling and deleting
+ * them, and the models that they have trained. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,11 @@
 
 #include "serve/teach.h"
 #include "weft/memory.h"
+
+enum {
+    EVENTS = 256, /* messages of a record; of more, those after the first one are dropped */
+    MODELS = 256  /* of jobs */
+};
 
 /* ---- records -------------------------------------------------------------------------------- */
 
@@ -22,11 +26,28 @@ bool serve_job_is(json_object *record, const char *status)
     return now != NULL && strcmp(now, status) == 0;
 }
 
+bool serve_job_has_ended(json_object *record)
+{
+    return !serve_job_is(record, "queued") && !serve_job_is(record, "running");
+}
+
+const char *serve_job_model(json_object *record)
+{
+    const bool kept = serve_job_is(record, "succeeded") && !serve_record_number(record, "deleted");
+    return kept ? serve_record_text(record, "fine_tuned_model") : NULL;
+}
+
+char *serve_job_folder(const serve_teacher *teacher, const char *id)
+{
+    return weft_format("%s/%s", teacher->runs, id);
+}
+
 void serve_job_log(json_object *record, const char *level, int64_t step, const char *format, ...)
 {
     char message[512];
     serve_text text = {0};
     json_object *events = json_object_object_get(record, "events");
+    const int64_t n = serve_record_number(record, "logged");
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
@@ -34,12 +55,15 @@ void serve_job_log(json_object *record, const char *level, int64_t step, const c
     serve_put(&text,
               "{'id': \"ftevent-%r-%i\", 'object': 'fine_tuning.job.event', 'created_at': %i, "
               "'level': %s, 'message': %s, 'type': 'message', 'data': {'step': %i}}",
-              serve_record_id(record) + strlen("ftjob-"), (int64_t)json_object_array_length(events),
-              (int64_t)time(NULL), level, message, step);
-    json_object *event = text.failed ? NULL : serve_parse(text.at);
-    if (event != NULL)
-        json_object_array_add(events, event);
-    serve_text_free(&text);
+              serve_record_id(record) + strlen("ftjob-"), n, (int64_t)time(NULL), level, message,
+              step);
+    json_object *event = serve_record_make(&text);
+    if (event == NULL)
+        return;
+    serve_record_set(record, "logged", n + 1);
+    json_object_array_add(events, event);
+    if (json_object_array_length(events) > EVENTS)
+        json_object_array_del_idx(events, 1, 1);
 }
 
 void serve_job_set(json_object *record, const char *status)
@@ -53,388 +77,273 @@ void serve_job_set(json_object *record, const char *status)
         json_object_object_add(object_of(record), "estimated_finish", NULL);
 }
 
-/* ---- reading a request ---------------------------------------------------------------------- */
-
-/* What a request asks for. */
-typedef struct job_request {
-    const char *training, *validation, *suffix;
-    int64_t seed;
-    json_object *method, *settings;         /* settings: its hyperparameters */
-    const char *kind;                       /* of the method */
-    double epochs, batch, multiplier, beta; /* NaN: auto */
-    json_object *words;
-} job_request;
-
-static void add_word(json_object *words, const char *name, const char *value)
+void serve_job_fail(json_object *record, const char *code, const char *message, const char *param)
 {
-    char option[64];
-    snprintf(option, sizeof option, "--%s", name);
-    json_object_array_add(words, json_object_new_string(option));
-    json_object_array_add(words, json_object_new_string(value));
+    serve_text error = {0};
+    serve_put(&error, "{'code': %s, 'message': %s, 'param': %s}", code, message, param);
+    serve_job_set(record, "failed");
+    json_object_object_add(object_of(record), "error", serve_record_make(&error));
+    serve_job_log(record, "error", serve_record_number(record, "step"), "The job failed: %s",
+                  message);
 }
 
-static void add_number(json_object *words, const char *name, double value)
+/* ---- creating ---------------------------------------------------------------------------------
+ */
+
+/* Whether a job has ended and nothing of it is served. The lock is held. */
+static bool may_go(const serve_teacher *teacher, json_object *record)
 {
-    char text[40];
-    snprintf(text, sizeof text, "%.17g", value);
-    add_word(words, name, text);
+    return serve_job_has_ended(record) && serve_job_model(record) == NULL &&
+           record != teacher->current;
 }
 
-/* Members of `weft` that are numbers: each is an option of weft train. */
-static const struct {
-    const char *key, *option;
-    double low, high;
-    bool whole;
-} numbers[] = {
-    {"rank", "rank", 1, 65536, true},
-    {"alpha", "alpha", 1e-9, 65536, false},
-    {"dropout", "dropout", 0, 0.999, false},
-    {"learning_rate", NULL, 1e-12, 1e3, false}, /* times the multiplier */
-    {"weight_decay", "weight-decay", 0, 1e3, false},
-    {"max_length", "length", 2, 1 << 24, true},
-    {"steps", "steps", 1, 1e9, true},
-    {"warmup", "warmup", 0, 1e9, true},
-    {"accumulate", "accumulate", 1, 1 << 20, true},
-    {"micro_batch", "micro-batch", 1, 1 << 20, true},
-    {"save_every", "save-every", 0, 1e9, true},
-    {"validate_every", "val-every", 0, 1e9, true},
-};
-
-static weft_status read_number(json_object *object, const char *key, double low, double high,
-                               bool whole, double *out)
+/* Checks that a job can be added. `oldest`: the one that makes room for it; "": none. The lock is
+ * held. */
+static weft_status check_job(serve_request *r, const serve_teacher *teacher,
+                             const serve_job_request *q, char oldest[40])
 {
-    double number = NAN;
-    const char *word = serve_plain(json_object_object_get(object, key));
-    if (word != NULL && strcmp(word, "auto") == 0)
-        return WEFT_OK;
-    const weft_status status = serve_read_number(object, key, low, high, &number);
-    if (status == WEFT_OK && whole && !isnan(number) && number != floor(number))
-        return weft_fail(WEFT_INVALID, "%s: expected a whole number, got %g", key, number);
-    if (status == WEFT_OK && !isnan(number))
-        *out = number;
-    return status;
-}
-
-/* Names of modules, joined for --targets. */
-static weft_status read_targets(json_object *list, json_object *words)
-{
-    serve_text joined = {0};
-    const size_t n =
-        json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-    bool fits = n > 0 && n <= 64;
-    for (size_t i = 0; i < n && fits; i++) {
-        const char *name = serve_plain(json_object_array_get_idx(list, i));
-        fits = name != NULL && serve_is_name(name);
-        serve_put(&joined, "%r%r", i > 0 ? "," : "", fits ? name : "");
-    }
-    if (fits && !joined.failed)
-        add_word(words, "targets", joined.at);
-    serve_text_free(&joined);
-    return fits ? WEFT_OK
-                : weft_fail(WEFT_INVALID, "weft: targets: expected a list of names of modules, as "
-                                          "[\"q_proj\", \"v_proj\"]");
-}
-
-/* The extension object. *rate: its learning rate. */
-static weft_status read_extension(json_object *weft, json_object *words, double *rate)
-{
-    enum { N = sizeof numbers / sizeof *numbers };
-    if (weft == NULL)
-        return WEFT_OK;
-    if (!json_object_is_type(weft, json_type_object))
-        return weft_fail(WEFT_INVALID, "weft: expected an object");
-    json_object_object_foreach(weft, key, value)
-    {
-        size_t i = 0;
-        double number = NAN;
-        while (i < N && strcmp(numbers[i].key, key) != 0)
-            i++;
-        if (i == N && strcmp(key, "targets") != 0)
-            return weft_fail(WEFT_INVALID, "weft: there is no member \"%s\"", weft_printable(key));
-        const weft_status status = i == N ? read_targets(value, words)
-                                          : read_number(weft, key, numbers[i].low, numbers[i].high,
-                                                        numbers[i].whole, &number);
-        if (status != WEFT_OK)
-            return status;
-        if (i < N && !isnan(number) && numbers[i].option == NULL)
-            *rate = number;
-        else if (i < N && !isnan(number))
-            add_number(words, numbers[i].option, number);
-    }
-    return WEFT_OK;
-}
-
-/* The method and its hyperparameters, which older clients put beside it. */
-static weft_status read_method(json_object *body, job_request *q)
-{
-    json_object *method = json_object_object_get(body, "method");
-    q->kind = "supervised";
-    q->settings = json_object_object_get(body, "hyperparameters");
-    if (method != NULL && !json_object_is_type(method, json_type_object))
-        return weft_fail(WEFT_INVALID, "method: expected an object");
-    weft_status status = method != NULL ? serve_read_text(method, "type", &q->kind) : WEFT_OK;
-    if (status != WEFT_OK)
-        return status;
-    if (strcmp(q->kind, "supervised") != 0 && strcmp(q->kind, "dpo") != 0)
-        return weft_fail(WEFT_UNSUPPORTED, "method: type: expected supervised or dpo, got \"%s\"",
-                         weft_printable(q->kind));
-    json_object *own = method != NULL ? json_object_object_get(method, q->kind) : NULL;
-    json_object *inner = json_object_is_type(own, json_type_object)
-                             ? json_object_object_get(own, "hyperparameters")
-                             : NULL;
-    q->settings = inner != NULL ? inner : q->settings;
-    if (q->settings != NULL && !json_object_is_type(q->settings, json_type_object))
-        return weft_fail(WEFT_INVALID, "hyperparameters: expected an object");
-    if (q->settings == NULL)
-        return WEFT_OK;
-    status = read_number(q->settings, "n_epochs", 1e-6, 1e6, false, &q->epochs);
-    if (status == WEFT_OK)
-        status = read_number(q->settings, "batch_size", 1, 1 << 20, true, &q->batch);
-    if (status == WEFT_OK)
-        status =
-            read_number(q->settings, "learning_rate_multiplier", 1e-9, 1e6, false, &q->multiplier);
-    if (status == WEFT_OK)
-        status = read_number(q->settings, "beta", 0, 1e3, false, &q->beta);
-    return status;
-}
-
-static weft_status read_options(json_object *body, job_request *q)
-{
-    double rate = WEFT_LORA_LEARNING_RATE;
-    weft_status status = read_method(body, q);
-    if (status == WEFT_OK)
-        status = serve_read_count(body, "seed", 0, INT32_MAX, &q->seed);
-    if (status == WEFT_OK)
-        status = read_extension(json_object_object_get(body, "weft"), q->words, &rate);
-    if (status != WEFT_OK)
-        return status;
-    json_object *weft = json_object_object_get(body, "weft");
-    if (!isnan(q->epochs) && weft != NULL && json_object_object_get(weft, "steps") != NULL)
-        return weft_fail(WEFT_INVALID, "weft: steps and n_epochs exclude each other");
-    if (!isnan(q->epochs))
-        add_number(q->words, "epochs", q->epochs);
-    if (!isnan(q->batch))
-        add_number(q->words, "batch-size", q->batch);
-    add_number(q->words, "lr", isnan(q->multiplier) ? rate : rate * q->multiplier);
-    add_number(q->words, "seed", (double)q->seed);
-    if (strcmp(q->kind, "dpo") == 0)
-        add_word(q->words, "objective", "dpo");
-    if (strcmp(q->kind, "dpo") == 0 && !isnan(q->beta))
-        add_number(q->words, "beta", q->beta);
-    return WEFT_OK;
-}
-
-static weft_status read_names(serve_request *r, job_request *q)
-{
-    const char *model = NULL;
-    json_object *integrations = json_object_object_get(r->json, "integrations");
-    weft_status status = serve_read_text(r->json, "model", &model);
-    if (status == WEFT_OK)
-        status = serve_read_text(r->json, "training_file", &q->training);
-    if (status == WEFT_OK)
-        status = serve_read_text(r->json, "validation_file", &q->validation);
-    if (status == WEFT_OK)
-        status = serve_read_text(r->json, "suffix", &q->suffix);
-    if (status != WEFT_OK)
-        return status;
-    if (model == NULL || strcmp(model, r->server->options.name) != 0)
-        return weft_fail(WEFT_INVALID, "model: expected \"%s\", whose adapters can be trained",
-                         r->server->options.name);
-    if (q->training == NULL)
-        return weft_fail(WEFT_INVALID, "training_file: expected the id of a file");
-    if (q->suffix != NULL && (!serve_is_name(q->suffix) || strlen(q->suffix) > 64))
-        return weft_fail(WEFT_INVALID, "suffix: expected up to 64 letters, digits, '.', '_' and "
-                                       "'-'");
-    if (json_object_is_type(integrations, json_type_array) &&
-        json_object_array_length(integrations) > 0)
-        return weft_fail(WEFT_UNSUPPORTED, "integrations: expected none");
-    return WEFT_OK;
-}
-
-/* ---- creating ------------------------------------------------------------------------------- */
-
-static void put_setting(serve_text *out, const char *name, double value)
-{
-    if (isnan(value))
-        serve_put(out, "'%r': 'auto'", name);
-    else
-        serve_put(out, "'%r': %f", name, value);
-}
-
-static void put_settings(serve_text *out, const job_request *q)
-{
-    serve_put(out, "{");
-    put_setting(out, "n_epochs", q->epochs);
-    serve_put(out, ", ");
-    put_setting(out, "batch_size", q->batch);
-    serve_put(out, ", ");
-    put_setting(out, "learning_rate_multiplier", q->multiplier);
-    if (strcmp(q->kind, "dpo") == 0) {
-        serve_put(out, ", ");
-        put_setting(out, "beta", q->beta);
-    }
-    serve_put(out, "}");
-}
-
-/* Adds the files and the run folder to the words. */
-static weft_status add_paths(const serve_teacher *teacher, const job_request *q, const char *id)
-{
-    char *training = serve_file_path(teacher, q->training);
-    char *validation = q->validation != NULL ? serve_file_path(teacher, q->validation) : NULL;
-    char *folder = weft_format("%s/%s", teacher->runs, id);
-    const bool memory =
-        training != NULL && folder != NULL && (q->validation == NULL || validation != NULL);
-    if (memory) {
-        add_word(q->words, "data", training);
-        add_word(q->words, q->validation != NULL ? "val-data" : "val-split",
-                 q->validation != NULL ? validation : "0");
-        add_word(q->words, "out", folder);
-        json_object_array_add(q->words, json_object_new_string("--resume"));
-    }
-    weft_free(training);
-    weft_free(validation);
-    weft_free(folder);
-    return memory ? WEFT_OK : weft_fail(WEFT_MEMORY, "out of memory for a job");
-}
-
-/* Makes the record of a job. */
-static weft_status make_job(serve_request *r, serve_teacher *teacher, job_request *q,
-                            json_object **out)
-{
-    char id[40];
-    serve_text text = {0};
-    json_object *metadata = json_object_object_get(r->json, "metadata");
-    const int64_t now = (int64_t)time(NULL);
-    serve_make_id("ftjob-", id, sizeof "ftjob-" + 24);
-    weft_status status = add_paths(teacher, q, id);
-    serve_put(&text,
-              "{'id': %s, 'created_at': %i, 'words': %o, 'events': [], 'object': {'id': %s, "
-              "'object': 'fine_tuning.job', 'created_at': %i, 'error': null, 'fine_tuned_model': "
-              "null, 'finished_at': null, 'model': %s, 'organization_id': 'weft', 'result_files': "
-              "[], 'seed': %i, 'status': 'queued', 'trained_tokens': null, ",
-              id, now, q->words, id, now, r->server->options.name, q->seed);
-    serve_put(&text,
-              "'training_file': %s, 'validation_file': %s, 'user_provided_suffix': %s, "
-              "'estimated_finish': null, 'integrations': [], 'hyperparameters': ",
-              q->training, q->validation, q->suffix);
-    put_settings(&text, q);
-    serve_put(&text, ", 'method': {'type': %s, '%r': {'hyperparameters': ", q->kind, q->kind);
-    put_settings(&text, q);
-    serve_put(&text, "}}, 'metadata': ");
-    if (json_object_is_type(metadata, json_type_object))
-        serve_put(&text, "%o}}", metadata);
-    else
-        serve_put(&text, "null}}");
-    if (status == WEFT_OK)
-        status = serve_record_add(&teacher->jobs, &text, out);
-    serve_text_free(&text);
-    if (status == WEFT_OK)
-        serve_job_log(*out, "info", 0, "Created fine-tuning job: %s", id);
-    return status == WEFT_OK ? serve_record_save(&teacher->jobs, *out) : status;
-}
-
-static weft_status create(serve_request *r, serve_teacher *teacher, job_request *q)
-{
-    json_object *record = NULL;
+    const size_t n = json_object_array_length(teacher->jobs.list);
+    size_t models = 0;
+    oldest[0] = '\0';
     if (serve_record_find(&teacher->files, q->training) == NULL)
         return serve_refuse_unknown(r, "training_file", q->training);
     if (q->validation != NULL && serve_record_find(&teacher->files, q->validation) == NULL)
         return serve_refuse_unknown(r, "validation_file", q->validation);
-    if (json_object_array_length(teacher->jobs.list) >= SERVE_RECORDS)
-        return weft_fail(WEFT_INVALID, "the server keeps %d jobs", (int)SERVE_RECORDS);
-    weft_status status = make_job(r, teacher, q, &record);
-    if (status == WEFT_OK)
-        status = serve_reply_record(r, record);
-    pthread_cond_signal(&teacher->changed);
-    return status;
+    for (size_t i = 0; i < n; i++) {
+        json_object *record = json_object_array_get_idx(teacher->jobs.list, i);
+        models += serve_job_model(record) != NULL || !serve_job_has_ended(record);
+        if (n >= SERVE_RECORDS && oldest[0] == '\0' && may_go(teacher, record))
+            snprintf(oldest, 40, "%s", serve_record_id(record));
+    }
+    if (models >= MODELS || (n >= SERVE_RECORDS && oldest[0] == '\0'))
+        return weft_fail(WEFT_INVALID,
+                         "the server keeps %d fine-tuned models and jobs that have not ended: "
+                         "delete one with DELETE /v1/models/NAME, or cancel a job",
+                         (int)MODELS);
+    return WEFT_OK;
+}
+
+/* Removes a job, and its run's folder. `disk` is held. */
+static void remove_job(serve_teacher *teacher, const char *id)
+{
+    char *folder = serve_job_folder(teacher, id);
+    serve_record_remove(teacher, &teacher->jobs, id);
+    if (folder != NULL)
+        serve_remove_folder(folder);
+    weft_free(folder);
+}
+
+static weft_status create(serve_request *r, serve_teacher *teacher, const serve_job_request *q)
+{
+    char id[40], oldest[40];
+    serve_text text = {0};
+    serve_make_id("ftjob-", id, sizeof "ftjob-" + 24);
+    pthread_mutex_lock(&teacher->disk);
+    pthread_mutex_lock(&teacher->lock);
+    weft_status status = check_job(r, teacher, q, oldest);
+    pthread_mutex_unlock(&teacher->lock);
+    if (status == WEFT_OK && oldest[0] != '\0')
+        remove_job(teacher, oldest);
+    if (status == WEFT_OK) {
+        serve_put_job(&text, r, q, id);
+        json_object *record = serve_record_make(&text);
+        if (record != NULL)
+            serve_job_log(record, "info", 0, "Created fine-tuning job: %s", id);
+        status = serve_record_add(teacher, &teacher->jobs, record);
+    }
+    pthread_mutex_unlock(&teacher->disk);
+    if (status != WEFT_OK)
+        return status;
+    serve_teacher_wake(r->server);
+    return serve_reply_record(r, &teacher->jobs, "job", id);
 }
 
 weft_status serve_run_create_job(serve_request *r)
 {
-    serve_teacher *teacher;
-    job_request q = {.epochs = NAN, .batch = NAN, .multiplier = NAN, .beta = NAN};
+    serve_job_request q = {0};
     weft_status status = serve_parse_body(r);
-    if (status == WEFT_OK && r->server->teacher != NULL)
-        status = read_names(r, &q);
-    if (status == WEFT_OK && (q.words = json_object_new_array()) == NULL)
-        status = weft_fail(WEFT_MEMORY, "out of memory for a job");
     if (status == WEFT_OK)
-        status = read_options(r->json, &q);
+        status = serve_teacher_check(r);
     if (status == WEFT_OK)
-        status = serve_teacher_lock(r, &teacher);
-    if (status == WEFT_OK) {
-        status = create(r, teacher, &q);
-        pthread_mutex_unlock(&teacher->lock);
-    }
+        status = serve_read_job(r, &q);
+    if (status == WEFT_OK)
+        status = create(r, r->server->teacher, &q);
     json_object_put(q.words);
     return status;
 }
 
-/* ---- reading and cancelling ----------------------------------------------------------------- */
+/* ---- reading, cancelling and deleting ------------------------------------------------------- */
 
 weft_status serve_run_list_jobs(serve_request *r)
 {
-    serve_teacher *teacher;
-    weft_status status = serve_teacher_lock(r, &teacher);
+    serve_teacher *teacher = r->server->teacher;
+    weft_status status = serve_teacher_check(r);
     if (status != WEFT_OK)
         return status;
+    pthread_mutex_lock(&teacher->lock);
     status = serve_reply_page(r, serve_record_objects(&teacher->jobs));
     pthread_mutex_unlock(&teacher->lock);
     return status;
 }
 
-/* The job that a path names, if it ends as it must. */
-static json_object *find_job(const serve_teacher *teacher, const char *path, const char **rest)
+/* Splits the path into the id of a job and what follows it. */
+static const char *read_id(const serve_request *r, char id[64])
 {
-    char id[64];
-    const size_t n = strcspn(path, "/");
-    snprintf(id, sizeof id, "%.*s", (int)(n < sizeof id ? n : sizeof id - 1), path);
-    *rest = path + n;
-    return serve_record_find(&teacher->jobs, id);
+    const size_t n = strcspn(r->path, "/");
+    snprintf(id, 64, "%.*s", (int)(n < 64 ? n : 63), r->path);
+    return r->path + n;
+}
+
+static weft_status reply_events(serve_request *r, serve_teacher *teacher, const char *id)
+{
+    json_object *copy = NULL;
+    size_t most;
+    weft_status status = serve_read_limit(r, &most);
+    if (status != WEFT_OK)
+        return status;
+    pthread_mutex_lock(&teacher->lock);
+    json_object *record = serve_record_find(&teacher->jobs, id);
+    const bool copied = record != NULL && json_object_deep_copy(record, &copy, NULL) == 0;
+    pthread_mutex_unlock(&teacher->lock);
+    if (record == NULL)
+        return serve_refuse_unknown(r, "job", id);
+    char *folder = serve_job_folder(teacher, id);
+    status =
+        copied && folder != NULL
+            ? serve_reply_page(r, serve_job_events(folder, copy, serve_query(r, "after"), most))
+            : weft_fail(WEFT_MEMORY, "out of memory for the events");
+    json_object_put(copy);
+    weft_free(folder);
+    return status;
 }
 
 /* A job's object, or with /events its events. */
 weft_status serve_run_job(serve_request *r)
 {
-    serve_teacher *teacher;
-    const char *rest;
-    weft_status status = serve_teacher_lock(r, &teacher);
+    char id[64];
+    const char *rest = read_id(r, id);
+    const weft_status status = serve_teacher_check(r);
     if (status != WEFT_OK)
         return status;
-    json_object *record = find_job(teacher, r->path, &rest);
-    if (record != NULL && *rest == '\0')
-        status = serve_reply_record(r, record);
-    else if (record != NULL && strcmp(rest, "/events") == 0)
-        status = serve_reply_page(r, serve_job_events(teacher, record));
-    else
-        status = serve_refuse_unknown(r, "job", r->path);
-    pthread_mutex_unlock(&teacher->lock);
-    return status;
+    return strcmp(rest, "/events") == 0
+               ? reply_events(r, r->server->teacher, id)
+               : serve_reply_record(r, &r->server->teacher->jobs, "job", r->path);
+}
+
+/* Cancels a job. The lock is held. */
+static weft_status cancel(serve_request *r, serve_teacher *teacher, json_object *record)
+{
+    if (record == NULL)
+        return serve_refuse_unknown(r, "job", r->path);
+    if (serve_job_has_ended(record))
+        return weft_fail(WEFT_INVALID, "the job has ended: its status is %s",
+                         serve_record_text(record, "status"));
+    if (record == teacher->current)
+        weft_cancel_set(teacher->cancel);
+    serve_job_set(record, "cancelled");
+    serve_job_log(record, "info", serve_record_number(record, "step"), "The job was cancelled");
+    return WEFT_OK;
 }
 
 weft_status serve_run_cancel_job(serve_request *r)
 {
-    serve_teacher *teacher;
-    const char *rest;
-    weft_status status = serve_teacher_lock(r, &teacher);
+    serve_teacher *teacher = r->server->teacher;
+    char id[64];
+    const char *rest = read_id(r, id);
+    weft_status status = serve_teacher_check(r);
     if (status != WEFT_OK)
         return status;
-    json_object *record = find_job(teacher, r->path, &rest);
-    if (record == NULL || strcmp(rest, "/cancel") != 0) {
-        status = serve_refuse_unknown(r, "job", r->path);
-    } else if (!serve_job_is(record, "queued") && !serve_job_is(record, "running")) {
-        status = weft_fail(WEFT_INVALID, "the job has ended: its status is %s",
-                           serve_record_text(record, "status"));
-    } else {
-        if (record == teacher->current)
-            weft_cancel_set(teacher->cancel);
-        serve_job_set(record, "cancelled");
-        serve_job_log(record, "info", json_object_get_int64(json_object_object_get(record, "step")),
-                      "The job was cancelled");
-        status = serve_record_save(&teacher->jobs, record);
-        if (status == WEFT_OK)
-            status = serve_reply_record(r, record);
-    }
+    pthread_mutex_lock(&teacher->lock);
+    status = cancel(r, teacher,
+                    strcmp(rest, "/cancel") == 0 ? serve_record_find(&teacher->jobs, id) : NULL);
     pthread_mutex_unlock(&teacher->lock);
+    if (status == WEFT_OK)
+        status = serve_record_store(teacher, &teacher->jobs, id);
+    return status == WEFT_OK ? serve_reply_record(r, &teacher->jobs, "job", id) : status;
+}
+
+/* Whether a job may be deleted. The lock is held. */
+static weft_status check_ended(serve_request *r, const serve_teacher *teacher)
+{
+    json_object *record = serve_record_find(&teacher->jobs, r->path);
+    if (record == NULL)
+        return serve_refuse_unknown(r, "job", r->path);
+    if (serve_job_model(record) != NULL)
+        return weft_fail(WEFT_INVALID, "the job's model is served: DELETE /v1/models/%s first",
+                         serve_job_model(record));
+    return may_go(teacher, record)
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "the job has not ended: cancel it first");
+}
+
+weft_status serve_run_delete_job(serve_request *r)
+{
+    serve_teacher *teacher = r->server->teacher;
+    weft_status status = serve_teacher_check(r);
+    if (status != WEFT_OK)
+        return status;
+    pthread_mutex_lock(&teacher->disk);
+    pthread_mutex_lock(&teacher->lock);
+    status = check_ended(r, teacher);
+    pthread_mutex_unlock(&teacher->lock);
+    if (status == WEFT_OK) {
+        remove_job(teacher, r->path);
+        serve_reply_deleted(r, r->path, "fine_tuning.job");
+    }
+    pthread_mutex_unlock(&teacher->disk);
     return status;
+}
+
+/* The job that has trained a model; NULL: none. The lock is held. */
+static json_object *find_trainer(const serve_teacher *teacher, const char *model)
+{
+    for (size_t i = 0; i < json_object_array_length(teacher->jobs.list); i++) {
+        json_object *record = json_object_array_get_idx(teacher->jobs.list, i);
+        const char *name = serve_job_model(record);
+        if (name != NULL && strcmp(name, model) == 0)
+            return record;
+    }
+    return NULL;
+}
+
+/* Marks a model as deleted, and saves that. */
+static weft_status mark_deleted(serve_teacher *teacher, const char *id, bool deleted)
+{
+    pthread_mutex_lock(&teacher->lock);
+    json_object *record = serve_record_find(&teacher->jobs, id);
+    if (record != NULL)
+        serve_record_set(record, "deleted", deleted);
+    pthread_mutex_unlock(&teacher->lock);
+    return serve_record_store(teacher, &teacher->jobs, id);
+}
+
+weft_status serve_run_delete_model(serve_request *r)
+{
+    serve_teacher *teacher = r->server->teacher;
+    serve_adapter *adapter = serve_adapter_find(r->server, r->path);
+    const bool known = adapter != NULL || strcmp(r->path, r->server->options.name) == 0;
+    char id[64] = "";
+    serve_adapter_drop(r->server, adapter);
+    if (teacher != NULL) {
+        pthread_mutex_lock(&teacher->lock);
+        json_object *record = find_trainer(teacher, r->path);
+        if (record != NULL)
+            snprintf(id, sizeof id, "%s", serve_record_id(record));
+        pthread_mutex_unlock(&teacher->lock);
+    }
+    if (id[0] == '\0')
+        return known ? weft_fail(WEFT_INVALID, "only models that jobs have trained can be deleted")
+                     : serve_refuse_unknown(r, "model", r->path);
+    if (mark_deleted(teacher, id, true) != WEFT_OK) {
+        const serve_error error = serve_error_of(WEFT_IO, false);
+        (void)mark_deleted(teacher, id, false);
+        return serve_refuse(r, &error);
+    }
+    (void)serve_adapter_unlist(r->server, r->path);
+    char *folder = serve_job_folder(teacher, id);
+    if (folder != NULL)
+        serve_remove_folder(folder);
+    weft_free(folder);
+    serve_reply_deleted(r, r->path, "model");
+    return WEFT_OK;
 }

@@ -68,6 +68,9 @@ typedef struct serve_options {
      * files; 0: 1 GiB. */
     const char *state;
     int64_t quota;
+    /* Identifies the model, so that jobs and adapters of another one in the folder are not used
+     * with it; NULL: they are not compared. */
+    const char *identity;
     /* Trains; called in a thread of its own. */
     weft_status (*teach)(void *context, const serve_task *task, weft_train_result *result);
     double teach_latency; /* seconds between steps of the answers while a job trains; 0: 0.2 */

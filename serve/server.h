@@ -189,6 +189,7 @@ struct serve_server {
     bool has_worker, has_watch;
     serve_model loaded; /* constant once `ready` */
     int64_t positions, vocabulary;
+    int64_t mapped; /* bytes of weights that are mapped from files, so not counted as arrays */
     int64_t started;
     weft_prompt_cache *cache;
     weft_nn_lora_bank *bank; /* of the thread that computes */
@@ -204,8 +205,8 @@ struct serve_server {
     serve_request *requests; /* all that are not answered yet */
     size_t n_requests, n_admitted, n_threads;
     serve_job *queue, **last;
-    size_t n_queue, n_active;
-    serve_adapter *adapters, *gone; /* gone: to be freed by the thread that computes */
+    size_t n_queue, n_calls, n_active; /* n_calls: of the queue */
+    serve_adapter *adapters, *gone;    /* gone: to be freed by the thread that computes */
     serve_counts counts;
     uint64_t ids;
 };
@@ -259,6 +260,7 @@ struct serve_route {
     const char *method, *path;
     bool open;  /* needs no key */
     bool loads; /* needs the model */
+    bool waits; /* for a disk: runs in a thread of its own, since http.c's never wait */
     const serve_api *api;
     /* Replies, or starts the request's choices. A failure is its answer. */
     weft_status (*run)(serve_request *request);
@@ -309,8 +311,14 @@ const char *serve_model_name(const serve_request *request);
 const weft_chat *serve_chat_of(const serve_request *request);
 const weft_nn_lora_member *serve_member_of(const serve_request *request);
 
-/* Loads an adapter under a name, in the thread that computes or that has its turn. */
-weft_status serve_adapter_load(serve_server *server, const char *name, const char *path);
+/* Loads an adapter, in the thread that computes or that has its turn, and lists it under its name
+ * or frees it again. */
+weft_status serve_adapter_read(serve_server *server, const char *name, const char *path,
+                               serve_adapter **out);
+void serve_adapter_list(serve_server *server, serve_adapter *adapter);
+void serve_adapter_free(serve_server *server, serve_adapter *adapter); /* NULL is accepted */
+/* Takes an adapter out of the list; false if no adapter has the name. */
+bool serve_adapter_unlist(serve_server *server, const char *name);
 /* Whether a text may be the name of an adapter. */
 bool serve_is_name(const char *text);
 
@@ -332,6 +340,10 @@ weft_status serve_turns_adapt(serve_server *server);
 weft_status serve_turns_reserve(serve_server *server, int64_t bytes);
 void serve_turns_free_adapter(serve_server *server);
 void serve_turns_leave(serve_server *server);
+/* While a job's thread waits for a disk or a lock: it needs no turn, until serve_turns_resume has
+ * waited for one. */
+void serve_turns_rest(serve_server *server);
+void serve_turns_resume(serve_server *server);
 
 /* ---- files.c, jobs.c, teach.c --------------------------------------------------------------- */
 
@@ -343,6 +355,8 @@ weft_status serve_run_create_job(serve_request *request);
 weft_status serve_run_list_jobs(serve_request *request);
 weft_status serve_run_job(serve_request *request);
 weft_status serve_run_cancel_job(serve_request *request);
+weft_status serve_run_delete_job(serve_request *request);
+weft_status serve_run_delete_model(serve_request *request);
 /* Opens the state folder and starts the thread of jobs, if the options have one. */
 weft_status serve_teacher_start(serve_server *server);
 /* Stops the job in progress, which saves a checkpoint and continues at the next start. */
@@ -402,6 +416,8 @@ void serve_settings_free(serve_settings *settings);
 weft_status serve_make_choices(serve_request *request, size_t n);
 /* Starts a thread for each of the first n, which calls a function for the choice. */
 weft_status serve_start_choices(serve_request *request, size_t n, serve_compute_fn *compute);
+/* Runs the request's route, which replies, in a thread. */
+weft_status serve_start_route(serve_request *request);
 /* Refuses a prompt of n tokens that leaves no position for an answer. */
 weft_status serve_check_room(serve_request *request, size_t n);
 /* Those of chats and completions. */

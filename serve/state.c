@@ -3,6 +3,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +13,7 @@
 #include "weft/io.h"
 #include "weft/memory.h"
 
-enum { RECORD_BYTES = 16 << 20, PAGE = 20, LARGEST_PAGE = 1000 };
+enum { RECORD_BYTES = 16 << 20, PAGE = 20 };
 
 /* ---- folders -------------------------------------------------------------------------------- */
 
@@ -25,6 +27,22 @@ weft_status serve_make_folder(const char *path)
         return weft_fail(WEFT_INVALID, "%s: expected a folder, not a link or a file",
                          weft_printable(path));
     return WEFT_OK;
+}
+
+static int remove_one(const char *path, const struct stat *what, int kind, struct FTW *at)
+{
+    (void)what;
+    (void)kind;
+    (void)at;
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+void serve_remove_folder(const char *path)
+{
+    enum { OPEN = 16 };
+    if (nftw(path, remove_one, OPEN, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT)
+        weft_log_message(WEFT_LOG_WARNING, "serve: %s: cannot be removed: %s", weft_printable(path),
+                         strerror(errno));
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -146,10 +164,22 @@ json_object *serve_record_find(const serve_records *records, const char *id)
     return NULL;
 }
 
-weft_status serve_record_save(const serve_records *records, json_object *record)
+int64_t serve_record_number(json_object *record, const char *key)
 {
-    char *path = weft_format("%s/%s.json", records->folder, serve_record_id(record));
-    const char *text = json_object_to_json_string_ext(record, JSON_C_TO_STRING_NOSLASHESCAPE);
+    return json_object_get_int64(json_object_object_get(record, key));
+}
+
+void serve_record_set(json_object *record, const char *key, int64_t value)
+{
+    json_object_object_add(record, key, json_object_new_int64(value));
+}
+
+static weft_status write_record(const serve_records *records, const char *id, const char *text)
+{
+    if (text != NULL && strlen(text) > RECORD_BYTES)
+        return weft_fail(WEFT_INVALID, "the record would have %zu bytes: expected at most %d",
+                         strlen(text), (int)RECORD_BYTES);
+    char *path = weft_format("%s/%s.json", records->folder, id);
     const weft_status status = path != NULL && text != NULL
                                    ? weft_file_write(path, text, strlen(text))
                                    : weft_fail(WEFT_MEMORY, "out of memory for a record");
@@ -157,34 +187,60 @@ weft_status serve_record_save(const serve_records *records, json_object *record)
     return status;
 }
 
-weft_status serve_record_add(serve_records *records, serve_text *text, json_object **out)
+static const char *write_text(json_object *record)
+{
+    return json_object_to_json_string_ext(record, JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
+weft_status serve_record_store(serve_teacher *teacher, const serve_records *records, const char *id)
+{
+    pthread_mutex_lock(&teacher->disk);
+    pthread_mutex_lock(&teacher->lock);
+    json_object *record = serve_record_find(records, id);
+    char *text = record != NULL ? weft_strdup(write_text(record)) : NULL;
+    pthread_mutex_unlock(&teacher->lock);
+    const weft_status status = record != NULL ? write_record(records, id, text) : WEFT_OK;
+    pthread_mutex_unlock(&teacher->disk);
+    weft_free(text);
+    return status;
+}
+
+json_object *serve_record_make(serve_text *text)
 {
     json_object *record = text->failed ? NULL : serve_parse(text->at);
     serve_text_free(text);
-    *out = NULL;
-    if (record == NULL)
-        return weft_fail(WEFT_MEMORY, "out of memory for a record");
-    const weft_status status = serve_record_save(records, record);
-    if (status != WEFT_OK || json_object_array_add(records->list, record) != 0) {
-        json_object_put(record);
-        return status != WEFT_OK ? status : weft_fail(WEFT_MEMORY, "out of memory for a record");
-    }
-    *out = record;
-    return WEFT_OK;
+    return record;
 }
 
-void serve_record_remove(serve_records *records, json_object *record)
+weft_status serve_record_add(serve_teacher *teacher, serve_records *records, json_object *record)
 {
-    char *path = weft_format("%s/%s.json", records->folder, serve_record_id(record));
+    weft_status status = record != NULL
+                             ? write_record(records, serve_record_id(record), write_text(record))
+                             : weft_fail(WEFT_MEMORY, "out of memory for a record");
+    pthread_mutex_lock(&teacher->lock);
+    if (status == WEFT_OK && json_object_array_add(records->list, record) != 0)
+        status = weft_fail(WEFT_MEMORY, "out of memory for a record");
+    pthread_mutex_unlock(&teacher->lock);
+    if (status != WEFT_OK)
+        json_object_put(record);
+    return status;
+}
+
+void serve_record_remove(serve_teacher *teacher, serve_records *records, const char *id)
+{
+    char *path = weft_format("%s/%s.json", records->folder, id);
     if (path != NULL)
         (void)unlink(path);
     weft_free(path);
-    for (size_t i = 0; i < json_object_array_length(records->list); i++) {
+    pthread_mutex_lock(&teacher->lock);
+    json_object *record = serve_record_find(records, id);
+    for (size_t i = 0; record != NULL && i < json_object_array_length(records->list); i++) {
         if (json_object_array_get_idx(records->list, i) == record) {
             json_object_array_del_idx(records->list, i, 1);
-            return;
+            break;
         }
     }
+    pthread_mutex_unlock(&teacher->lock);
 }
 
 json_object *serve_record_objects(const serve_records *records)
@@ -198,22 +254,35 @@ json_object *serve_record_objects(const serve_records *records)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-weft_status serve_teacher_lock(serve_request *request, serve_teacher **out)
+weft_status serve_teacher_check(const serve_request *request)
 {
-    *out = request->server->teacher;
-    if (*out == NULL)
-        return weft_fail(WEFT_UNSUPPORTED,
-                         "files and fine-tuning jobs need a server with --state DIR");
-    pthread_mutex_lock(&(*out)->lock);
+    return request->server->teacher != NULL
+               ? WEFT_OK
+               : weft_fail(WEFT_UNSUPPORTED,
+                           "files and fine-tuning jobs need a server with --state DIR");
+}
+
+weft_status serve_reply_record(serve_request *request, const serve_records *records,
+                               const char *what, const char *id)
+{
+    serve_teacher *teacher = request->server->teacher;
+    serve_text out = {0};
+    pthread_mutex_lock(&teacher->lock);
+    json_object *record = serve_record_find(records, id);
+    if (record != NULL)
+        serve_put(&out, "%o", json_object_object_get(record, "object"));
+    pthread_mutex_unlock(&teacher->lock);
+    if (record == NULL)
+        return serve_refuse_unknown(request, what, id);
+    serve_reply(request, 200, "application/json", &out);
     return WEFT_OK;
 }
 
-weft_status serve_reply_record(serve_request *request, json_object *record)
+void serve_reply_deleted(serve_request *request, const char *id, const char *kind)
 {
     serve_text out = {0};
-    serve_put(&out, "%o", json_object_object_get(record, "object"));
+    serve_put(&out, "{'id': %s, 'object': %s, 'deleted': true}", id, kind);
     serve_reply(request, 200, "application/json", &out);
-    return WEFT_OK;
 }
 
 weft_status serve_refuse_unknown(serve_request *request, const char *what, const char *id)
@@ -223,13 +292,13 @@ weft_status serve_refuse_unknown(serve_request *request, const char *what, const
     return serve_refuse(request, &error);
 }
 
-static weft_status read_limit(const serve_request *r, size_t *out)
+weft_status serve_read_limit(const serve_request *r, size_t *out)
 {
     const char *text = serve_query(r, "limit");
     char *end = NULL;
     const long n = text != NULL ? strtol(text, &end, 10) : PAGE;
-    if (text != NULL && (end == text || *end != '\0' || n < 1 || n > LARGEST_PAGE))
-        return weft_fail(WEFT_INVALID, "limit: expected a number from 1 to %d", (int)LARGEST_PAGE);
+    if (text != NULL && (end == text || *end != '\0' || n < 1 || n > SERVE_PAGE))
+        return weft_fail(WEFT_INVALID, "limit: expected a number from 1 to %d", (int)SERVE_PAGE);
     *out = (size_t)n;
     return WEFT_OK;
 }
@@ -244,11 +313,14 @@ weft_status serve_reply_page(serve_request *request, json_object *values)
     serve_text out = {0}, data = {0};
     size_t most = 0, at = json_object_array_length(values), n = 0; /* from the newest, at - 1 */
     const char *after = serve_query(request, "after"), *first = NULL, *last = NULL;
-    weft_status status = read_limit(request, &most);
-    for (size_t i = 0; after != NULL && i < json_object_array_length(values); i++) {
+    weft_status status = serve_read_limit(request, &most);
+    const size_t all = at;
+    for (size_t i = 0; after != NULL && i < all; i++) {
         const char *id = id_at(values, i);
         at = id != NULL && strcmp(id, after) == 0 ? i : at;
     }
+    if (status == WEFT_OK && after != NULL && at == all)
+        status = weft_fail(WEFT_INVALID, "after: there is no \"%s\"", weft_printable(after));
     for (; at > 0 && n < most; at--, n++) {
         serve_put(&data, "%r%o", n > 0 ? ", " : "", json_object_array_get_idx(values, at - 1));
         last = id_at(values, at - 1);

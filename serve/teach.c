@@ -10,7 +10,11 @@
 #include "serve/teach.h"
 #include "weft/memory.h"
 
-enum { WORDS = 128, STEP = 64 };
+enum {
+    WORDS = 128,
+    STEP = 64,
+    DEATHS = 3 /* of the process, since its last checkpoint, after which a job is not started */
+};
 
 static const int64_t QUOTA = (int64_t)1 << 30;
 
@@ -18,47 +22,73 @@ static const int64_t QUOTA = (int64_t)1 << 30;
 typedef struct task {
     serve_teacher *teacher;
     json_object *record;
-    char checkpoint[STEP]; /* the folder to which `last` pointed */
+    const char *id;
+    char checkpoint[STEP]; /* the folder to which `last` points */
     int64_t step;
     bool entered;
 } task;
 
 /* ---- the model of a job --------------------------------------------------------------------- */
 
-/* The folder of a job's adapter, which the caller frees. */
-static char *adapter_of(const serve_teacher *teacher, json_object *record, const char *name)
+/* Reads the best adapter of a run with validation, else the last one. */
+static weft_status read_adapter(const serve_teacher *teacher, const char *id, const char *name,
+                                serve_adapter **out)
 {
-    return weft_format("%s/%s/%s", teacher->runs, serve_record_id(record), name);
-}
-
-/* Loads the best adapter of a run with validation, else the last one. */
-static weft_status load_adapter(const serve_teacher *teacher, json_object *record, const char *name)
-{
-    char *best = adapter_of(teacher, record, "best"), *last = adapter_of(teacher, record, "last");
+    char *best = weft_format("%s/%s/best", teacher->runs, id),
+         *last = weft_format("%s/%s/last", teacher->runs, id);
     const bool validated = best != NULL && access(best, F_OK) == 0;
     const char *path = validated ? best : last;
-    const weft_status status = path != NULL ? serve_adapter_load(teacher->server, name, path)
+    const weft_status status = path != NULL ? serve_adapter_read(teacher->server, name, path, out)
                                             : weft_fail(WEFT_MEMORY, "out of memory for a path");
     weft_free(best);
     weft_free(last);
     return status;
 }
 
+/* Checks that a job was created for the model that is served. */
+static weft_status check_base(const serve_server *server, json_object *record)
+{
+    const char *base = serve_plain(json_object_object_get(record, "base")),
+               *now = server->options.identity;
+    if (base == NULL || now == NULL || strcmp(base, now) == 0)
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID,
+                     "the job was created for the model \"%s\" with the hash %s, and the server "
+                     "has a model with the hash %s",
+                     serve_record_text(record, "model"), weft_printable(base), now);
+}
+
+/* Finds the i-th job that has a model; false: its model cannot be served, which is logged. */
+static bool find_model(serve_teacher *teacher, size_t i, char id[STEP], char name[129])
+{
+    pthread_mutex_lock(&teacher->lock);
+    json_object *record = json_object_array_get_idx(teacher->jobs.list, i);
+    const char *model = serve_job_model(record);
+    const bool fits = model != NULL && check_base(teacher->server, record) == WEFT_OK;
+    snprintf(id, STEP, "%s", serve_record_id(record));
+    snprintf(name, 129, "%s", model != NULL ? model : "");
+    pthread_mutex_unlock(&teacher->lock);
+    if (model != NULL && !fits)
+        weft_log_message(WEFT_LOG_WARNING, "serve: %s is not served: %s", name,
+                         weft_error_message());
+    return fits;
+}
+
 void serve_teacher_load(serve_server *server)
 {
     serve_teacher *teacher = server->teacher;
-    if (teacher == NULL)
-        return;
-    pthread_mutex_lock(&teacher->lock);
-    for (size_t i = 0; i < json_object_array_length(teacher->jobs.list); i++) {
-        json_object *record = json_object_array_get_idx(teacher->jobs.list, i);
-        const char *name = serve_record_text(record, "fine_tuned_model");
-        if (name != NULL && serve_job_is(record, "succeeded") &&
-            load_adapter(teacher, record, name) != WEFT_OK)
-            weft_log_message(WEFT_LOG_WARNING, "serve: job %s: %s", serve_record_id(record),
-                             weft_error_message());
+    char id[STEP], name[129];
+    serve_adapter *adapter;
+    /* Routes that change the list are refused until the model is loaded. */
+    const size_t n = teacher != NULL ? json_object_array_length(teacher->jobs.list) : 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!find_model(teacher, i, id, name))
+            continue;
+        if (read_adapter(teacher, id, name, &adapter) == WEFT_OK)
+            serve_adapter_list(server, adapter);
+        else
+            weft_log_message(WEFT_LOG_WARNING, "serve: job %s: %s", id, weft_error_message());
     }
-    pthread_mutex_unlock(&teacher->lock);
 }
 
 /* ---- functions of serve_task ---------------------------------------------------------------- */
@@ -82,39 +112,53 @@ static weft_status reserve(void *context, int64_t bytes)
     return serve_turns_reserve(t->teacher->server, bytes);
 }
 
-static void set_number(json_object *object, const char *key, int64_t value)
+static void store(serve_teacher *teacher, const char *id)
 {
-    json_object_object_add(object, key, json_object_new_int64(value));
+    if (serve_record_store(teacher, &teacher->jobs, id) != WEFT_OK)
+        weft_log_message(WEFT_LOG_WARNING, "serve: job %s: %s", id, weft_error_message());
 }
 
-/* Logs a checkpoint that has been saved since the last call. The lock is held. */
-static void note_checkpoint(task *t)
+/* Reads the name of the newest checkpoint; "": none. */
+static void read_checkpoint(const task *t, char out[STEP])
 {
-    char name[STEP] = "", *last = adapter_of(t->teacher, t->record, "last");
-    const ssize_t n = last != NULL ? readlink(last, name, sizeof name - 1) : -1;
+    char *last = weft_format("%s/%s/last", t->teacher->runs, t->id);
+    const ssize_t n = last != NULL ? readlink(last, out, STEP - 1) : -1;
     weft_free(last);
-    name[n > 0 ? n : 0] = '\0';
-    if (n <= 0 || strcmp(name, t->checkpoint) == 0)
-        return;
+    out[n > 0 ? n : 0] = '\0';
+}
+
+/* Logs a checkpoint that has been saved since the last call; whether there is one. No lock is held.
+ */
+static bool log_checkpoint(task *t)
+{
+    char name[STEP];
+    read_checkpoint(t, name);
+    if (name[0] == '\0' || strcmp(name, t->checkpoint) == 0)
+        return false;
     memcpy(t->checkpoint, name, sizeof name);
+    pthread_mutex_lock(&t->teacher->lock);
     serve_job_log(t->record, "info", t->step, "Checkpoint %s was saved", name);
-    if (serve_record_save(&t->teacher->jobs, t->record) != WEFT_OK)
-        weft_log_message(WEFT_LOG_WARNING, "serve: %s", weft_error_message());
+    serve_record_set(t->record, "deaths", 0);
+    pthread_mutex_unlock(&t->teacher->lock);
+    return true;
 }
 
 /* weft_train_callback */
 static bool report(void *context, const weft_train_report *r)
 {
     task *t = context;
-    pthread_mutex_lock(&t->teacher->lock);
-    note_checkpoint(t);
+    serve_turns_rest(t->teacher->server);
+    if (log_checkpoint(t))
+        store(t->teacher, t->id);
     t->step = r->step;
-    set_number(t->record, "step", r->step);
-    set_number(t->record, "steps", r->steps);
+    pthread_mutex_lock(&t->teacher->lock);
+    serve_record_set(t->record, "step", r->step);
+    serve_record_set(t->record, "steps", r->steps);
     if (r->step > 0 && serve_job_is(t->record, "running"))
-        set_number(json_object_object_get(t->record, "object"), "estimated_finish",
-                   (int64_t)time(NULL) + (int64_t)r->remaining);
+        serve_record_set(json_object_object_get(t->record, "object"), "estimated_finish",
+                         (int64_t)time(NULL) + (int64_t)r->remaining);
     pthread_mutex_unlock(&t->teacher->lock);
+    serve_turns_resume(t->teacher->server);
     return true;
 }
 
@@ -148,7 +192,6 @@ static bool replace_file(const serve_teacher *teacher, const char *id, char *mes
 static void fail(task *t, weft_status status, char *message)
 {
     const serve_teacher *teacher = t->teacher;
-    serve_text error = {0};
     const char *of =
         replace_file(teacher, serve_record_text(t->record, "training_file"), message)
             ? "training_file"
@@ -157,33 +200,27 @@ static void fail(task *t, weft_status status, char *message)
             : NULL;
     (void)replace(message, teacher->runs, "runs");
     (void)replace(message, teacher->files.folder, "files");
-    serve_put(&error, "{'code': %s, 'message': %s, 'param': %s}",
-              status == WEFT_MEMORY ? "insufficient_memory"
-              : of != NULL          ? "invalid_file"
-                                    : "training_failed",
-              message, of);
-    serve_job_set(t->record, "failed");
-    json_object_object_add(json_object_object_get(t->record, "object"), "error",
-                           error.failed ? NULL : serve_parse(error.at));
-    serve_job_log(t->record, "error", t->step, "The job failed: %s", message);
-    serve_text_free(&error);
+    serve_job_fail(t->record,
+                   status == WEFT_MEMORY ? "insufficient_memory"
+                   : of != NULL          ? "invalid_file"
+                                         : "training_failed",
+                   message, of);
 }
 
-/* Records how a job has ended. The lock is held. */
-static void end(task *t, weft_status status, const char *name, const weft_train_result *result)
+/* Records how a job has ended; whether its adapter is to be served. The lock is held. */
+static bool end(task *t, weft_status status, const char *name, const weft_train_result *result)
 {
     char message[1024];
     json_object *object = json_object_object_get(t->record, "object");
     snprintf(message, sizeof message, "%s", status == WEFT_OK ? "" : weft_error_message());
-    note_checkpoint(t);
-    set_number(object, "trained_tokens", result->tokens);
-    if (status == WEFT_CANCELLED && serve_job_is(t->record, "running")) { /* the server ends */
+    serve_record_set(object, "trained_tokens", result->tokens);
+    if (!serve_job_is(t->record, "running")) /* cancelled meanwhile */
+        return false;
+    if (status == WEFT_CANCELLED) { /* the server ends */
         serve_job_log(t->record, "info", t->step,
                       "The server stopped after update %lld; the job continues when it is started",
                       (long long)t->step);
         serve_job_set(t->record, "queued");
-    } else if (!serve_job_is(t->record, "running")) { /* cancelled meanwhile */
-        return;
     } else if (status == WEFT_OK) {
         json_object_object_add(object, "fine_tuned_model", json_object_new_string(name));
         serve_job_set(t->record, "succeeded");
@@ -192,18 +229,47 @@ static void end(task *t, weft_status status, const char *name, const weft_train_
     } else {
         fail(t, status, message);
     }
+    return status == WEFT_OK;
 }
 
-/* The words of a record; returns their number. They live as long as the record. */
-static size_t words_of(json_object *record, const char *out[WORDS])
+/* The options of a job's run: the words of its record, which live as long as that, and paths. */
+typedef struct job_words {
+    const char *at[WORDS];
+    size_t n;
+    char *training, *validation, *folder;
+} job_words;
+
+static weft_status make_words(const serve_teacher *teacher, json_object *record, job_words *out)
 {
     json_object *words = json_object_object_get(record, "words");
-    size_t n = 0;
-    while (n < WORDS && n < json_object_array_length(words)) {
-        out[n] = json_object_get_string(json_object_array_get_idx(words, n));
-        n++;
-    }
-    return n;
+    const char *training = serve_record_text(record, "training_file"),
+               *validation = serve_record_text(record, "validation_file");
+    *out = (job_words){.training = serve_file_path(teacher, training),
+                       .validation = validation ? serve_file_path(teacher, validation) : NULL,
+                       .folder = serve_job_folder(teacher, serve_record_id(record))};
+    if (out->training == NULL || out->folder == NULL ||
+        (validation != NULL && out->validation == NULL))
+        return weft_fail(WEFT_MEMORY, "out of memory for a job");
+    const char *const paths[] = {"--data",
+                                 out->training,
+                                 validation ? "--val-data" : "--val-split",
+                                 validation ? out->validation : "0",
+                                 "--out",
+                                 out->folder,
+                                 "--resume"};
+    const size_t n_paths = sizeof paths / sizeof *paths;
+    for (size_t i = 0; i < json_object_array_length(words) && out->n + n_paths < WORDS; i++)
+        out->at[out->n++] = json_object_get_string(json_object_array_get_idx(words, i));
+    for (size_t i = 0; i < n_paths; i++)
+        out->at[out->n++] = paths[i];
+    return WEFT_OK;
+}
+
+static void free_words(job_words *words)
+{
+    weft_free(words->training);
+    weft_free(words->validation);
+    weft_free(words->folder);
 }
 
 /* SUFFIX-ID, with the first letters of the job's id. */
@@ -214,46 +280,67 @@ static void name_model(json_object *record, char *out, size_t size)
              serve_record_id(record) + strlen("ftjob-"));
 }
 
-static void run_job(serve_teacher *teacher, json_object *record, const weft_cancel *cancel)
+/* Trains, and reads the adapter while the model is this thread's. */
+static weft_status teach(task *t, const job_words *words, const weft_cancel *cancel,
+                         const char *name, weft_train_result *result, serve_adapter **adapter)
 {
-    serve_server *server = teacher->server;
-    const char *words[WORDS];
-    char name[128];
-    task t = {.teacher = teacher, .record = record};
-    weft_train_result result = {0};
-    pthread_mutex_lock(&teacher->lock);
-    const size_t n = words_of(record, words);
-    name_model(record, name, sizeof name);
-    pthread_mutex_unlock(&teacher->lock);
+    serve_server *server = t->teacher->server;
     const serve_task asked = {.model = server->loaded.model,
-                              .words = words,
-                              .n_words = n,
+                              .words = words->at,
+                              .n_words = words->n,
                               .cancel = cancel,
                               .callback = report,
-                              .context = &t,
+                              .context = t,
                               .enter = enter,
                               .adapt = adapt,
                               .reserve = reserve};
     weft_scope_open();
-    weft_status status = server->options.teach(server->options.context, &asked, &result);
-    if (t.entered) {
+    weft_status status = server->options.teach(server->options.context, &asked, result);
+    if (t->entered) {
         char why[1024];
         snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());
         serve_turns_free_adapter(server);
         if (status == WEFT_OK)
-            status = load_adapter(teacher, record, name);
+            status = read_adapter(t->teacher, t->id, name, adapter);
         else
             (void)weft_fail(status, "%s", why);
     }
     weft_scope_close(NULL);
+    return status;
+}
+
+static void run_job(serve_teacher *teacher, json_object *record, const weft_cancel *cancel)
+{
+    serve_server *server = teacher->server;
+    job_words words;
+    char name[128];
+    serve_adapter *adapter = NULL;
+    task t = {.teacher = teacher, .record = record, .id = serve_record_id(record)};
+    weft_train_result result = {0};
     pthread_mutex_lock(&teacher->lock);
-    end(&t, status, name, &result);
-    teacher->current = NULL;
-    if (serve_record_save(&teacher->jobs, record) != WEFT_OK)
-        weft_log_message(WEFT_LOG_WARNING, "serve: %s", weft_error_message());
+    weft_status status = check_base(server, record);
+    if (status == WEFT_OK)
+        status = make_words(teacher, record, &words);
+    else
+        words = (job_words){.n = 0};
+    t.step = serve_record_number(record, "step");
+    name_model(record, name, sizeof name);
     pthread_mutex_unlock(&teacher->lock);
+    read_checkpoint(&t, t.checkpoint);
+    if (status == WEFT_OK)
+        status = teach(&t, &words, cancel, name, &result, &adapter);
+    (void)log_checkpoint(&t);
+    pthread_mutex_lock(&teacher->lock);
+    const bool served = end(&t, status, name, &result);
+    if (served && adapter != NULL)
+        serve_adapter_list(server, adapter);
+    pthread_mutex_unlock(&teacher->lock);
+    if (!served)
+        serve_adapter_free(server, adapter);
     if (t.entered)
         serve_turns_leave(server);
+    store(teacher, t.id);
+    free_words(&words);
 }
 
 /* ---- the thread ----------------------------------------------------------------------------- */
@@ -267,16 +354,10 @@ static json_object *next_job(const serve_teacher *teacher)
     pthread_mutex_unlock(&server->lock);
     for (size_t i = 0; ready && i < json_object_array_length(teacher->jobs.list); i++) {
         json_object *record = json_object_array_get_idx(teacher->jobs.list, i);
-        if (serve_job_is(record, "queued") || serve_job_is(record, "running"))
+        if (!serve_job_has_ended(record))
             return record;
     }
     return NULL;
-}
-
-/* The updates that a job has made. */
-static int64_t step_of(json_object *record)
-{
-    return json_object_get_int64(json_object_object_get(record, "step"));
 }
 
 static void *run(void *context)
@@ -294,15 +375,16 @@ static void *run(void *context)
             break;
         const bool again = json_object_object_get(record, "started_at") != NULL;
         if (!again)
-            set_number(record, "started_at", (int64_t)time(NULL));
+            serve_record_set(record, "started_at", (int64_t)time(NULL));
         serve_job_set(record, "running");
-        serve_job_log(record, "info", step_of(record),
+        serve_job_log(record, "info", serve_record_number(record, "step"),
                       again ? "The job continues" : "The job has started");
         teacher->current = record;
-        (void)serve_record_save(&teacher->jobs, record);
         pthread_mutex_unlock(&teacher->lock);
+        store(teacher, serve_record_id(record));
         run_job(teacher, record, cancel);
         pthread_mutex_lock(&teacher->lock);
+        teacher->current = NULL;
         teacher->cancel = NULL;
         weft_cancel_free(cancel);
     }
@@ -340,6 +422,27 @@ static weft_status open_state(serve_teacher *teacher, const char *root)
     return status == WEFT_OK ? serve_records_open(root, "jobs", &teacher->jobs) : status;
 }
 
+/* Counts that the process has ended while a job was running. One that makes it end again and again
+ * is not started once more. */
+static void count_deaths(serve_teacher *teacher)
+{
+    char message[256];
+    for (size_t i = 0; i < json_object_array_length(teacher->jobs.list); i++) {
+        json_object *record = json_object_array_get_idx(teacher->jobs.list, i);
+        const int64_t deaths = serve_record_number(record, "deaths") + 1;
+        if (!serve_job_is(record, "running"))
+            continue;
+        serve_record_set(record, "deaths", deaths);
+        snprintf(message, sizeof message,
+                 "the server was killed or crashed %lld times while the job was running, after "
+                 "update %lld, without a checkpoint in between: is there enough memory?",
+                 (long long)deaths, (long long)serve_record_number(record, "step"));
+        if (deaths >= DEATHS)
+            serve_job_fail(record, "server_failed", message, NULL);
+        store(teacher, serve_record_id(record));
+    }
+}
+
 weft_status serve_teacher_start(serve_server *server)
 {
     serve_options *o = &server->options;
@@ -351,9 +454,12 @@ weft_status serve_teacher_start(serve_server *server)
         return weft_fail(WEFT_MEMORY, "serve: out of memory");
     teacher->server = server;
     teacher->lock_file = -1;
+    pthread_mutex_init(&teacher->disk, NULL);
     pthread_mutex_init(&teacher->lock, NULL);
     pthread_cond_init(&teacher->changed, NULL);
     const weft_status status = open_state(teacher, o->state);
+    if (status == WEFT_OK)
+        count_deaths(teacher);
     if (status == WEFT_OK)
         teacher->has_thread = pthread_create(&teacher->thread, NULL, run, teacher) == 0;
     return status != WEFT_OK || teacher->has_thread
@@ -385,6 +491,7 @@ void serve_teacher_free(serve_server *server)
     serve_records_close(&teacher->jobs);
     if (teacher->lock_file >= 0)
         close(teacher->lock_file);
+    pthread_mutex_destroy(&teacher->disk);
     pthread_mutex_destroy(&teacher->lock);
     pthread_cond_destroy(&teacher->changed);
     weft_free(teacher->runs);

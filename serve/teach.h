@@ -2,7 +2,9 @@
  * folder.
  *
  * A record is {"id", "created_at", "object": as clients see it}, saved as FOLDER/ID.json; that of a
- * job also has "words", the options of weft train, and "events". The folder is
+ * job also has "words", the options of weft train without paths, "events", "base", the identity of
+ * the model, and "deaths", how often the process has ended since its last checkpoint. The state
+ * folder is
  *
  *     files/ID.json, files/ID.jsonl    uploaded files
  *     jobs/ID.json                     jobs
@@ -13,7 +15,10 @@
 
 #include "serve/server.h"
 
-enum { SERVE_RECORDS = 1000 }; /* the most of each kind */
+enum {
+    SERVE_RECORDS = 1000, /* the most of each kind */
+    SERVE_PAGE = 1000     /* the most values of a page of answers */
+};
 
 typedef struct serve_records {
     char *folder;
@@ -26,7 +31,8 @@ struct serve_teacher {
     char *runs;
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t disk; /* while records are written and removed; taken before `lock` */
+    pthread_mutex_t lock; /* of all below; nobody who holds it waits for a disk */
     pthread_cond_t changed;
     serve_records files, jobs;
     json_object *current; /* the job in progress */
@@ -40,22 +46,36 @@ struct serve_teacher {
 weft_status serve_make_folder(const char *path);
 weft_status serve_records_open(const char *root, const char *name, serve_records *out);
 void serve_records_close(serve_records *records);
-/* The record of an id; NULL: none. The lock is held, as for all below. */
+/* The record of an id; NULL: none. The lock is held. */
 json_object *serve_record_find(const serve_records *records, const char *id);
-/* Adds a record that serve_put has written, which is freed, and saves it. */
-weft_status serve_record_add(serve_records *records, serve_text *text, json_object **out);
-weft_status serve_record_save(const serve_records *records, json_object *record);
-/* Removes it from the list and the folder. */
-void serve_record_remove(serve_records *records, json_object *record);
+/* Parses a record that serve_put has written, which is freed. NULL: out of memory. */
+json_object *serve_record_make(serve_text *text);
+/* Saves a new record, which is taken over, and lists it. `disk` is held, and `lock` is not. */
+weft_status serve_record_add(serve_teacher *teacher, serve_records *records, json_object *record);
+/* Removes it from the list and the folder. `disk` is held, and `lock` is not. */
+void serve_record_remove(serve_teacher *teacher, serve_records *records, const char *id);
+/* Saves a record as it is now. Neither lock is held. */
+weft_status serve_record_store(serve_teacher *teacher, const serve_records *records,
+                               const char *id);
 const char *serve_record_text(json_object *record, const char *key); /* of its object; or NULL */
 const char *serve_record_id(json_object *record);
+int64_t serve_record_number(json_object *record, const char *key);
+void serve_record_set(json_object *record, const char *key, int64_t value);
+/* Removes a folder and what is in it; one that is not there is no failure. */
+void serve_remove_folder(const char *path);
 
-/* The teacher, locked; WEFT_UNSUPPORTED without a state folder. */
-weft_status serve_teacher_lock(serve_request *request, serve_teacher **out);
-/* Answers with the object of a record. */
-weft_status serve_reply_record(serve_request *request, json_object *record);
+/* WEFT_UNSUPPORTED without a state folder. */
+weft_status serve_teacher_check(const serve_request *request);
+/* Answers with the object of a record, or that there is no such record of this kind. The lock is
+ * not held. */
+weft_status serve_reply_record(serve_request *request, const serve_records *records,
+                               const char *what, const char *id);
 /* Answers with a page of values, oldest first, as the query asks, newest first. Takes it over. */
 weft_status serve_reply_page(serve_request *request, json_object *values);
+/* The most values of the page that the query asks for. */
+weft_status serve_read_limit(const serve_request *request, size_t *out);
+/* Answers that the object of a record was deleted. */
+void serve_reply_deleted(serve_request *request, const char *id, const char *kind);
 /* The objects of a list of records. */
 json_object *serve_record_objects(const serve_records *records);
 /* Refuses a request for a record that is not there. */
@@ -66,6 +86,24 @@ weft_status serve_refuse_unknown(serve_request *request, const char *what, const
 /* The path of a file's data, which the caller frees. */
 char *serve_file_path(const serve_teacher *teacher, const char *id);
 
+/* ---- job_request.c -------------------------------------------------------------------------- */
+
+/* What a request for a job asks for; its strings belong to the request's body. */
+typedef struct serve_job_request {
+    const char *training, *validation, *suffix;
+    int64_t seed;
+    json_object *settings, *metadata;       /* settings: the method's hyperparameters */
+    const char *kind;                       /* of the method */
+    double epochs, batch, multiplier, beta; /* NaN: auto */
+    json_object *words;                     /* owned */
+} serve_job_request;
+
+/* Reads the body; the caller frees out->words, also after a failure. */
+weft_status serve_read_job(serve_request *request, serve_job_request *out);
+/* Writes the record of a job that was created just now. */
+void serve_put_job(serve_text *text, const serve_request *request, const serve_job_request *q,
+                   const char *id);
+
 /* ---- jobs.c --------------------------------------------------------------------------------- */
 
 /* Adds an event to a job's record, which was made `step` updates after its beginning. */
@@ -74,10 +112,20 @@ void serve_job_log(json_object *record, const char *level, int64_t step, const c
 /* Sets the state of a job, also its error and its end. */
 void serve_job_set(json_object *record, const char *status);
 bool serve_job_is(json_object *record, const char *status);
+bool serve_job_has_ended(json_object *record);
+/* The model that a job has trained, unless it was deleted; or NULL. */
+const char *serve_job_model(json_object *record);
+/* Makes a job fail; `param`: the file that is wrong, or NULL. */
+void serve_job_fail(json_object *record, const char *code, const char *message, const char *param);
+/* The folder of a job's run, which the caller frees. */
+char *serve_job_folder(const serve_teacher *teacher, const char *id);
 
 /* ---- events.c ------------------------------------------------------------------------------- */
 
-/* The events of a job, oldest first: those of its record, and one for each line of its metrics. */
-json_object *serve_job_events(const serve_teacher *teacher, json_object *record);
+/* The events of a job, oldest first, as far as a page of `most` after the event of an id needs them
+ * (NULL: the newest): those of its record, and one for each line of its metrics. The record is a
+ * copy, and no lock is held. */
+json_object *serve_job_events(const char *folder, json_object *record, const char *after,
+                              size_t most);
 
 #endif

@@ -19,7 +19,7 @@ static const double LEAST = 0.25, MOST_WAIT = 2, LATENCY = 0.2;
 struct serve_turns {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool asks;            /* a job's thread needs the model */
+    bool asks;            /* a job's thread needs the model, which it alone sets */
     bool trains;          /* it has its turn */
     atomic_bool pressing; /* a request has come */
     double until;         /* end of the turn; INFINITY: until a request comes */
@@ -27,9 +27,10 @@ struct serve_turns {
     double late;          /* seconds by which turns end too late */
     /* Of the job's thread. */
     weft_nn_lora_member *member; /* NULL: it keeps its turn */
-    bool apart;                  /* it computes without a turn, to the end of the evaluation */
-    int64_t needed, held, mark;  /* bytes reserved, in use, and active at the turn's beginning */
-    int64_t limit;
+    bool apart;                  /* it goes on without a turn: to the end of an evaluation, or while
+                                    it waits for a disk */
+    int64_t needed, base;        /* bytes reserved beside those that it held then */
+    int64_t limit, before;       /* of memory: during a job, and otherwise */
 };
 
 weft_status serve_turns_new(serve_server *server)
@@ -73,11 +74,15 @@ void serve_turns_press(serve_server *server)
     atomic_store(&server->turns->pressing, true);
 }
 
+static double latency_of(const serve_server *server)
+{
+    return server->options.teach_latency > 0 ? server->options.teach_latency : LATENCY;
+}
+
 /* The seconds of a turn between two steps of the answers, of which the last took `step`. */
 static double length_of(const serve_server *server, double step)
 {
-    const double latency =
-        server->options.teach_latency > 0 ? server->options.teach_latency : LATENCY;
+    const double latency = latency_of(server);
     return fmax(0.9 * latency - step - server->turns->late, LEAST * latency);
 }
 
@@ -85,12 +90,14 @@ void serve_turns_give(serve_server *server, bool answers)
 {
     serve_turns *t = server->turns;
     pthread_mutex_lock(&server->lock);
+    const bool calls = server->n_calls > 0;
     const bool idle = !answers && server->queue == NULL && server->gone == NULL && !server->ended;
     atomic_store(&t->pressing, !idle);
     pthread_mutex_unlock(&server->lock);
     pthread_mutex_lock(&t->lock);
-    if (t->asks) {
-        const double now = serve_seconds();
+    const double now = serve_seconds();
+    /* Calls that wait are computed one after another for as long as a job must leave them. */
+    if (t->asks && !(calls && now - t->returned < (1 - LEAST) * latency_of(server))) {
         t->until = idle ? INFINITY : now + length_of(server, now - t->returned);
         t->trains = true;
         pthread_cond_broadcast(&t->changed);
@@ -110,7 +117,6 @@ static void take_up(serve_server *server)
 {
     serve_turns *t = server->turns;
     weft_memory_set_limit(t->limit);
-    t->mark = weft_memory_active();
     t->apart = false;
     if (t->member != NULL)
         weft_nn_lora_bank_use(server->bank, t->member);
@@ -120,11 +126,8 @@ static void take_up(serve_server *server)
  * is held. */
 static void hand_back(serve_turns *t)
 {
-    t->held += weft_memory_active() - t->mark;
-    const int64_t left = t->needed - t->held, most = weft_device_memory(weft_default_device()),
-                  limit = t->limit == INT64_MAX && most > 0 ? most : t->limit;
-    if (t->needed > 0)
-        weft_memory_set_limit(limit - (left > 0 ? left : 0));
+    const int64_t left = t->needed - (weft_memory_thread_active() - t->base);
+    weft_memory_set_limit(t->limit - (left > 0 ? left : 0));
     t->trains = false;
     pthread_cond_broadcast(&t->changed);
 }
@@ -153,7 +156,7 @@ static void yield_model(void *context, bool inside)
 {
     serve_server *server = context;
     serve_turns *t = server->turns;
-    if (t->member == NULL || weft_model_module(server->loaded.model)->training)
+    if (t->member == NULL || !t->asks || weft_model_module(server->loaded.model)->training)
         return;
     pthread_mutex_lock(&t->lock);
     const bool had = !t->apart;
@@ -171,14 +174,13 @@ static void yield_model(void *context, bool inside)
         take_up(server);
 }
 
-void serve_turns_enter(serve_server *server)
+/* Asks for turns, and waits for the first. */
+static void ask(serve_server *server)
 {
     serve_turns *t = server->turns;
     pthread_mutex_lock(&server->lock); /* the thread that computes looks at it under this lock */
     pthread_mutex_lock(&t->lock);
     t->asks = true;
-    t->limit = weft_memory_limit();
-    t->needed = t->held = 0;
     pthread_mutex_unlock(&t->lock);
     pthread_cond_signal(&server->work);
     pthread_mutex_unlock(&server->lock);
@@ -186,6 +188,35 @@ void serve_turns_enter(serve_server *server)
     await_turn(t, INFINITY);
     pthread_mutex_unlock(&t->lock);
     take_up(server);
+}
+
+void serve_turns_rest(serve_server *server)
+{
+    serve_turns *t = server->turns;
+    if (t->member == NULL || weft_model_module(server->loaded.model)->training)
+        return;
+    pthread_mutex_lock(&t->lock);
+    if (!t->apart)
+        hand_back(t);
+    t->apart = true;
+    t->asks = false;
+    pthread_mutex_unlock(&t->lock);
+}
+
+void serve_turns_resume(serve_server *server)
+{
+    if (server->turns->apart)
+        ask(server);
+}
+
+void serve_turns_enter(serve_server *server)
+{
+    serve_turns *t = server->turns;
+    const int64_t device = weft_device_memory(weft_default_device()) - server->mapped;
+    t->before = weft_memory_limit();
+    t->limit = device > 0 && device < t->before ? device : t->before;
+    t->needed = t->base = 0;
+    ask(server);
     weft_nn_lora_bank_use(server->bank, NULL);
     weft_set_pause(yield_model, server);
 }
@@ -204,20 +235,15 @@ weft_status serve_turns_adapt(serve_server *server)
 weft_status serve_turns_reserve(serve_server *server, int64_t bytes)
 {
     serve_turns *t = server->turns;
-    const int64_t before = t->limit, device = weft_device_memory(weft_default_device());
-    const int64_t most = before == INT64_MAX && device > 0 ? device : before;
     const int64_t active = weft_memory_active();
-    if (bytes > most - active)
+    if (bytes > t->limit - active)
         return weft_fail(WEFT_MEMORY,
                          "the job needs %.3g GB of memory beside the %.3g GB that the server uses, "
                          "and %.3g GB are available; a smaller batch_size, micro_batch or "
                          "max_length needs less",
-                         (double)bytes * 1e-9, (double)active * 1e-9, (double)most * 1e-9);
-    pthread_mutex_lock(&t->lock);
+                         (double)bytes * 1e-9, (double)active * 1e-9, (double)t->limit * 1e-9);
     t->needed = bytes;
-    t->held = 0;
-    t->mark = active;
-    pthread_mutex_unlock(&t->lock);
+    t->base = weft_memory_thread_active();
     return WEFT_OK;
 }
 
@@ -236,7 +262,7 @@ void serve_turns_leave(serve_server *server)
 {
     serve_turns *t = server->turns;
     pthread_mutex_lock(&t->lock);
-    weft_memory_set_limit(t->limit);
+    weft_memory_set_limit(t->before);
     t->asks = t->trains = false;
     pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->lock);

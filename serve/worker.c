@@ -62,6 +62,7 @@ static weft_status enqueue(serve_server *server, serve_job *job)
         *server->last = job;
         server->last = &job->next;
         server->n_queue++;
+        server->n_calls += job->call != NULL;
         serve_turns_press(server);
         pthread_cond_signal(&server->work);
     }
@@ -223,6 +224,7 @@ static serve_job *next_job(serve_server *server, bool calls)
             server->last = at;
         job->next = NULL;
         server->n_queue--;
+        server->n_calls -= job->call != NULL;
         server->n_active += generates;
         if ((int64_t)server->n_active > server->counts.most_rows)
             server->counts.most_rows = (int64_t)server->n_active;
@@ -316,6 +318,22 @@ static void compute(serve_server *server, weft_running_batch *batch)
     }
 }
 
+/* Finds the bytes of weights that are mapped from files; no other arrays exist yet. */
+static weft_status find_mapped(serve_server *server)
+{
+    weft_nn_slots slots = {.n = 0};
+    const weft_status status = weft_nn_parameters(weft_model_module(server->loaded.model), &slots);
+    int64_t bytes = 0;
+    for (int i = 0; status == WEFT_OK && i < slots.n; i++) {
+        if (weft_device_of(*slots.slots[i]) == weft_default_device())
+            bytes += weft_nbytes(*slots.slots[i]);
+    }
+    weft_nn_slots_free(&slots);
+    const int64_t arrays = weft_memory_active();
+    server->mapped = bytes > arrays ? bytes - arrays : 0;
+    return status;
+}
+
 static weft_status load(serve_server *server, weft_running_batch **batch)
 {
     const serve_options *o = &server->options;
@@ -329,7 +347,8 @@ static weft_status load(serve_server *server, weft_running_batch **batch)
         (server->positions == 0 || m->generate.positions < server->positions))
         server->positions = m->generate.positions;
     const weft_prompt_cache_options cache = {.max_bytes = o->cache > 0 ? o->cache : 0};
-    if (o->cache >= 0)
+    status = find_mapped(server);
+    if (status == WEFT_OK && o->cache >= 0)
         status = weft_prompt_cache_new(m->model, &cache, &server->cache);
     if (status == WEFT_OK)
         status = weft_nn_lora_bank_new(weft_model_module(m->model), &server->bank);

@@ -16,10 +16,14 @@ extern "C" {
 WEFT_API int64_t weft_memory_active(void);
 WEFT_API int64_t weft_memory_peak(void);
 WEFT_API int64_t weft_memory_cached(void);
+/* Active bytes and their peak of the calling thread alone: what it has taken for arrays less what
+ * it has released. */
+WEFT_API int64_t weft_memory_thread_active(void);
+WEFT_API int64_t weft_memory_thread_peak(void);
 /* The largest active + cached since the start or the last reset: what devices and the process held
  * for arrays. */
 WEFT_API int64_t weft_memory_peak_held(void);
-WEFT_API void weft_memory_reset_peak(void);
+WEFT_API void weft_memory_reset_peak(void); /* that of the calling thread too */
 
 enum { WEFT_CACHE_AUTOMATIC = -1 };
 

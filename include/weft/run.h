@@ -15,6 +15,7 @@ extern "C" {
 
 /* Whether a folder has a run: a run.json of Weft, or a checkpoint. */
 WEFT_API bool weft_run_exists(const char *folder);
+WEFT_API void weft_run_base_hash(const char *base, char out[17]); /* of its files; "": unknown */
 /* Whether a run can write to a folder; WEFT_IO if not. WEFT_INVALID if it has no run but files that
  * a run would overwrite, or a run and one of the n inputs, which replacing it would delete. */
 WEFT_NODISCARD WEFT_API weft_status weft_run_check(const char *folder, const char *const *inputs,

@@ -61,7 +61,7 @@ void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash)
     snprintf(out, WEFT__HASH_TEXT, "%016" PRIx64, hash);
 }
 
-static void identify_folder(const char *base, weft__identity *out)
+static void identify_folder(const char *base, char out[WEFT__HASH_TEXT])
 {
     char **names;
     const int n = weft__model_files(base, &names);
@@ -75,7 +75,19 @@ static void identify_folder(const char *base, weft__identity *out)
     }
     weft_free(names);
     if (n > 0)
-        weft__write_hash(out->base, hash);
+        weft__write_hash(out, hash);
+}
+
+void weft_run_base_hash(const char *base, char out[17])
+{
+    struct stat info;
+    out[0] = '\0';
+    if (stat(base, &info) != 0)
+        return;
+    if (S_ISDIR(info.st_mode))
+        identify_folder(base, out);
+    else
+        weft__write_hash(out, hash_file(0, base, ""));
 }
 
 /* Hashes tokenizer.json of the base or, if the run has its own tokenizer, of that one with its
@@ -106,8 +118,6 @@ static void identify_tokenizer(const weft_trainer_options *o, weft__identity *ou
 void weft__identity_of(const weft_trainer_options *options, const weft_batches *batches,
                        weft__identity *out)
 {
-    const char *base = options->base_name;
-    struct stat info;
     uint64_t data;
     *out = (weft__identity){.ranks = weft_group_info_of(options->group).size,
                             .objective = options->objective,
@@ -115,12 +125,7 @@ void weft__identity_of(const weft_trainer_options *options, const weft_batches *
     weft__batches_identify(batches, &data, &out->batch_size, &out->order);
     weft__write_hash(out->data, data);
     identify_tokenizer(options, out);
-    if (stat(base, &info) != 0)
-        return;
-    if (S_ISDIR(info.st_mode))
-        identify_folder(base, out);
-    else
-        weft__write_hash(out->base, hash_file(0, base, ""));
+    weft_run_base_hash(options->base_name, out->base);
 }
 
 weft_status weft__identity_of_run(const weft_trainer *trainer, const weft__plan *plan,
