@@ -7,6 +7,7 @@
 #   make kills    kills all writers 1,000 times, and resumes twenty killed training runs
 #   make real-models  fetches two real models from the Python index and runs their tests
 #   make bench    speed and memory
+#   make site     the documents as a site with a search, in build/site
 #   make lint     formatting, static analysis, spelling
 #   make format   formats the sources in place
 #   make install  into the system, or into DESTDIR
@@ -60,6 +61,11 @@ bench: all
 		--inferena $(BUILD)/tests/bench_inferena \
 		--models $(BUILD)/bench/models --out $(BUILD)/bench $(ARGS)
 
+site:
+	@tools/dependencies.sh site
+	@tools/site.sh $(BUILD)/site
+	@echo "built $(BUILD)/site/index.html"
+
 lint:
 	@tools/dependencies.sh lint
 	@tools/build.sh $(BUILD) all $(OPTIONS)
@@ -86,5 +92,5 @@ release:
 clean:
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-clang $(BUILD)-deb $(BUILD)-tarball
 
-.PHONY: all demo test test-all check kills real-models bench lint format install deb tarball release \
-	clean
+.PHONY: all demo test test-all check kills real-models bench site lint format install deb tarball \
+	release clean

@@ -12,34 +12,48 @@ trap 'rm -rf "$work"' EXIT
 problems=$work/problems
 documents=$(ls README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs/*.md docs/figures/*.md)
 
-# Anchors that a document's headings have.
-anchors() {
-    awk '/^```/ { code = !code } !code && /^#+ / {
-        text = tolower($0)
-        sub(/^#+ /, "", text)
-        gsub(/[^a-z0-9 _-]/, "", text)
-        gsub(/ /, "-", text)
-        print text
-    }' "$1"
+# The links of all documents and READMEs, as "DOCUMENT LINK PATH[#ANCHOR]", and the anchors that
+# headings have, as "PATH#ANCHOR"; both without code.
+find . -name '*.md' -not -path './build*' -not -path './.*' -printf '%P\n' | sort >"$work/files"
+xargs awk -v anchors="$work/anchors" '
+function fold(path,    n, i, k, part, out) {
+    n = split(path, part, "/")
+    for (i = 1; i <= n; i++) {
+        if (part[i] == ".." && k > 0) k--
+        else if (part[i] != "." && part[i] != "") out[++k] = part[i]
+    }
+    path = out[1]
+    for (i = 2; i <= k; i++) path = path "/" out[i]
+    return path
 }
-
-for document in $documents docs/reference/README.md; do
-    folder=$(dirname "$document")
-    awk '/^ *```/ { code = !code; next } !code' "$document" |
-        grep -oE '\]\([^)]+\)' | sed 's/^](//; s/)$//' | sort -u >"$work/links" || true
-    while read -r link; do
-        case $link in
-        http://* | https://*) continue ;;
-        \#*) path=$document ;;
-        *) path=$folder/${link%%#*} ;;
-        esac
-        if [ ! -e "$path" ]; then
-            echo "$document: a link to $link, which does not exist"
-        elif [[ $link == *#* ]] && ! anchors "$path" | grep -qxF "${link#*#}"; then
-            echo "$document: a link to $link: there is no such heading"
-        fi
-    done <"$work/links"
-done >>"$problems"
+FNR == 1 { code = 0; folder = FILENAME; sub(/[^\/]*$/, "", folder) }
+/^ *```/ { code = !code }
+code { next }
+/^#+ / {
+    text = tolower($0)
+    sub(/^#+ /, "", text)
+    gsub(/[^a-z0-9 _-]/, "", text)
+    gsub(/ /, "-", text)
+    text = FILENAME "#" text
+    print seen[text]++ ? text "-" seen[text] - 1 : text >anchors
+}
+{
+    while (match($0, /\]\([^) ]+/)) {
+        link = substr($0, RSTART + 2, RLENGTH - 2)
+        $0 = substr($0, RSTART + RLENGTH)
+        if (link ~ /^(https?:|mailto:)/) continue
+        path = link
+        anchor = sub(/#.*/, "", path) ? substr(link, length(path) + 1) : ""
+        print FILENAME, link, (path == "" ? FILENAME : fold(folder path)) anchor
+    }
+}' <"$work/files" >"$work/links"
+while read -r document link target; do
+    if [ ! -e "${target%%#*}" ]; then
+        echo "$document: a link to $link, which does not exist"
+    elif [[ $target == *#* ]] && ! grep -qxF -e "$target" "$work/anchors"; then
+        echo "$document: a link to $link: there is no such heading"
+    fi
+done <"$work/links" >>"$problems"
 
 lines=$(wc -l <README.md)
 [ "$lines" -le 150 ] || echo "README.md: $lines lines, at most 150" >>"$problems"
@@ -122,6 +136,6 @@ done <"$work/parts"
 docs/figures/make.sh --check >>"$problems" || true
 
 cat "$problems"
-echo "$(wc -w <<<"$documents") documents, $(wc -l <"$work/parts") messages," \
-    "$(wc -l <"$problems") problems"
-[ ! -s "$problems" ] && [ -s "$work/parts" ]
+echo "$(wc -l <"$work/files") documents, $(wc -l <"$work/links") links," \
+    "$(wc -l <"$work/parts") messages, $(wc -l <"$problems") problems"
+[ ! -s "$problems" ] && [ -s "$work/links" ] && [ -s "$work/parts" ]

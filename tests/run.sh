@@ -153,6 +153,7 @@ for check in headers tree layering snippets documents options modules contracts 
 done
 start source arm64 tests/arm64.sh --quick
 start source clang tests/clang.sh
+start source site tests/site.sh
 wait
 
 if [ "$quick" -eq 0 ]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/dependencies.sh [build|test|lint|deb|tarball] -- checks that the system packages for
+# tools/dependencies.sh [build|test|site|lint|deb|tarball] -- checks that the system packages for
 # building (and testing, linting, packaging) are installed, and installs missing ones on Debian and
 # its relatives. Elsewhere it lists the missing packages and stops. Quick when nothing is missing.
 set -euo pipefail
@@ -33,8 +33,8 @@ glslc           command:glslc
 "
 # For the Vulkan backend: a driver in software, so that tests run on any machine; the layer that
 # checks how it is called; and the validator of shaders. For training on several machines: MPI, 24
-# MB to fetch. For programs that use CMake, for completion in shells, for the binary interface, and
-# for another compiler: these. Without them those tests are skipped.
+# MB to fetch. For programs that use CMake, for completion in shells, for the binary interface, for
+# another compiler, and for the documentation site: these. Without them those tests are skipped.
 test_packages="
 g++                      command:g++
 mesa-vulkan-drivers      optional:
@@ -47,6 +47,14 @@ fish                     optional:
 zsh                      optional:
 abigail-tools            optional:
 clang                    optional:
+python3-sphinx           optional:
+python3-myst-parser      optional:
+furo                     optional:
+"
+site_packages="
+python3-sphinx       command:sphinx-build
+python3-myst-parser  command:sphinx-build
+furo                 command:sphinx-build
 "
 lint_packages="
 clang-format    command:clang-format
@@ -74,11 +82,12 @@ wanted=$build_packages
 case ${1:-build} in
 build) ;;
 test) wanted+=$test_packages ;;
+site) wanted=$site_packages ;;
 lint) wanted+=$test_packages$lint_packages ;;
 deb) wanted+=$deb_packages ;;
 tarball) wanted+=$tarball_packages ;;
 *)
-    echo "usage: tools/dependencies.sh [build|test|lint|deb|tarball]" >&2
+    echo "usage: tools/dependencies.sh [build|test|site|lint|deb|tarball]" >&2
     exit 2
     ;;
 esac

@@ -212,4 +212,5 @@ def main():
     print("page: ok")
 
 
-main()
+if __name__ == "__main__":
+    main()
