@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tests/documents.sh -- checks documents: links lead to existing files and headings, README.md has
 # at most 150 lines and only figures of the sections that it links to, paragraphs have at most 750
-# characters, docs/README.md names every document, figures are up to date, and the messages in
-# docs/troubleshooting.md are in the sources.
+# characters, docs/README.md names every document, figures are up to date, the messages in
+# docs/troubleshooting.md are in the sources, and each message of the sources has a section there.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
@@ -133,9 +133,22 @@ while read -r part; do
         echo "docs/troubleshooting.md: no source has the message: $part" >>"$problems"
 done <"$work/parts"
 
+# Each message of the sources has a section there, by a line of tools/messages.txt, and each line of
+# that file has a message.
+tools/messages.sh >"$work/messages"
+awk -F'\t' '$2 == "?" {
+    print $1 ": tools/messages.txt and docs/troubleshooting.md have no class for: " $3
+}' "$work/messages" >>"$problems"
+grep -E '^[a-z-]+ ' tools/messages.txt | awk '{ print $1 }' | sort -u | while read -r section; do
+    grep -qxF "docs/troubleshooting.md#$section" "$work/anchors" ||
+        echo "docs/troubleshooting.md: no heading is $section, which tools/messages.txt names"
+done >>"$problems"
+tools/messages.sh --unused >>"$problems"
+
 docs/figures/make.sh --check >>"$problems" || true
 
 cat "$problems"
 echo "$(wc -l <"$work/files") documents, $(wc -l <"$work/links") links," \
-    "$(wc -l <"$work/parts") messages, $(wc -l <"$problems") problems"
+    "$(wc -l <"$work/parts") parts of $(wc -l <"$work/messages") messages," \
+    "$(wc -l <"$problems") problems"
 [ ! -s "$problems" ] && [ -s "$work/links" ] && [ -s "$work/parts" ]

@@ -87,6 +87,21 @@ done
 find "$source" -name '*.md' -exec sed -i -E \
     's/\]\(([^):]*\/)?(LICENSE|[^)\/:]+\.(c|h|1|cff|sh|build|comp))\)/](\1\2.md)/g' {} +
 
+# Every message below the section that explains it, for the search.
+tools/messages.sh | cut -f 2- | sort -u | awk -F'\t' '
+    BEGIN { print "# All messages\n\n`...` stands for names and numbers." }
+    $1 != section {
+        section = title = $1
+        gsub(/-/, " ", title)
+        print "\n## " toupper(substr(title, 1, 1)) substr(title, 2)
+        print "\nSee [troubleshooting](troubleshooting.md#" section ").\n"
+    }
+    {
+        gsub(/%[-+ #0-9.*]*(ll|z|h|j)?[a-zA-Z]/, "...", $2)
+        gsub(/^[ ,:;]+|[ ,:;]+$/, "", $2)
+        print "- ``` " $2 " ```"
+    }' >"$source/docs/messages.md"
+
 # contents CAPTION: a hidden table of contents of the pages on standard input, which are paths from
 # the top.
 contents() {
