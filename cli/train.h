@@ -159,6 +159,8 @@ typedef struct train_epoch {
                           a row */
 } train_epoch;
 
+/* WEFT_CANCELLED once `cancel` is set, which may be NULL. */
+weft_status train_check_cancel(const weft_cancel *cancel);
 /* Makes all batches of an epoch. WEFT_CANCELLED once `cancel` is set, which may be NULL. */
 weft_status train_read_epoch(const train_values *v, train_run *r, const weft_cancel *cancel,
                              train_epoch *out);

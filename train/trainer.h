@@ -82,8 +82,10 @@ typedef struct weft__plan {
     weft_rate *factor; /* factor of the learning rate at update s, counted from 0 */
 } weft__plan;
 
-/* The plan of a run, without its factor. */
+/* plan.c. The plan of a run, without its factor. */
 weft__plan weft__plan_of(const weft_trainer *trainer, const weft_batches *batches);
+/* Makes the factor: (s + 1) / W for W warmup updates, then the schedule. */
+weft_status weft__plan_factor(weft__plan *plan, const char *schedule);
 
 /* The state of a run besides weights and optimizer state. result.steps is the number of updates so
  * far. */

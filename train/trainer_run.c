@@ -455,37 +455,6 @@ static weft_status finish(loop *l, weft_status status)
     return status == WEFT_OK ? written : weft_fail(status, "%s", why);
 }
 
-static int64_t count_steps(const weft_trainer_options *o, const weft_batches *batches,
-                           int64_t iterations)
-{
-    if (o->steps > 0)
-        return o->steps;
-    const double updates = o->epochs * (double)weft_batches_count(batches) / (double)o->accumulate;
-    return (updates > 1 ? (int64_t)ceil(updates) : 1) * iterations;
-}
-
-weft__plan weft__plan_of(const weft_trainer *t, const weft_batches *batches)
-{
-    weft__plan plan = {.steps = count_steps(&t->o, batches, weft__rollout_iterations(t)),
-                       .warmup = t->o.warmup};
-    if (plan.warmup == 0)
-        plan.warmup = (int64_t)ceil(t->o.warmup_share * (double)plan.steps);
-    return plan;
-}
-
-/* The learning-rate factor: (s + 1) / W for W warmup updates, then the schedule. */
-static weft_status make_factor(weft__plan *plan, const char *schedule)
-{
-    const int64_t warmup = plan->warmup > 1 ? plan->warmup : 0;
-    const int64_t rest = plan->steps > warmup ? plan->steps - warmup : 1;
-    const weft_status status = weft_rate_parse(schedule, 1, rest, &plan->factor);
-    if (status != WEFT_OK || warmup == 0)
-        return status;
-    weft_rate *parts[] = {weft_rate_linear(1 / (double)warmup, 1, warmup - 1), plan->factor};
-    plan->factor = weft_rate_join(parts, 2, &warmup);
-    return plan->factor ? WEFT_OK : weft_error_status();
-}
-
 /* Opens the folder and restores the state of the run in it. */
 static weft_status begin_run(loop *l)
 {
@@ -556,7 +525,7 @@ static weft_status start(loop *l)
         return weft_fail(WEFT_INVALID,
                          "trainer: steps: expected a multiple of num_iterations %lld, got %lld",
                          (long long)iterations, (long long)l->plan.steps);
-    status = make_factor(&l->plan, o->schedule);
+    status = weft__plan_factor(&l->plan, o->schedule);
     if (status != WEFT_OK)
         return status;
     l->update = weft_calloc((size_t)o->accumulate, sizeof *l->update);

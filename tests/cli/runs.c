@@ -25,10 +25,12 @@ curve read_curve(const char *folder)
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     if (!CHECK_OK(weft_file_read(path, 0, &text, NULL)))
         return c;
-    for (char *line = strtok(text, "\n"); line && c.n < 32; line = strtok(NULL, "\n"), c.n++) {
+    for (char *line = strtok(text, "\n"); line && c.n < 32; line = strtok(NULL, "\n")) {
+        if (strstr(line, "\"loss\": ") == NULL && strstr(line, "\"validation_") == NULL)
+            continue; /* the loss of the general text at the start */
         c.loss[c.n] = number_in(line, "\"loss\": ");
         c.norm[c.n] = number_in(line, "\"grad_norm\": ");
-        c.validation[c.n] = number_in(line, "\"validation_loss\": ");
+        c.validation[c.n++] = number_in(line, "\"validation_loss\": ");
     }
     weft_free(text);
     return c;

@@ -247,7 +247,7 @@ static void held_out_prompts_are_validated(void)
                                         "letters",
                                         "period",
                                         "Entropy of the next token",
-                                        "Share of ratios clipped",
+                                        "Share of completions cut off",
                                         "Tokens of a completion",
                                         "<b>reward ",
                                         "<th>validation reward before training</th>"};

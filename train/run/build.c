@@ -94,6 +94,7 @@ void weft__build_write(weft__text *t, const weft_device *device)
     write_text(t, "architecture", machine.machine);
     write_text(t, "processor", processor);
     write_text(t, "device", weft_device_name(device));
-    write_text(t, "description", weft_device_description(device));
-    weft__text_format(t, "\"threads\": %d}, ", weft_threads());
+    weft__text_format(t, "\"description\": ");
+    weft__text_quote(t, weft_device_description(device));
+    weft__text_format(t, "}, ");
 }
