@@ -70,6 +70,14 @@ static const cli_option options[] = {
      .value = "FILE",
      AT(template_file),
      .help = "use this Jinja template instead of the model's"},
+    {.name = "history",
+     .kind = CLI_CHOICE,
+     .value = "on|off",
+     .fallback = "on",
+     .environment = "WEFT_CHAT_HISTORY",
+     AT(history),
+     .help = "keep the lines typed on a terminal for later runs, in "
+             "~/.local/state/weft/chat_history"},
     CLI_ADAPTER_OPTION(chat_values),
     CLI_BACKEND_OPTION(chat_values),
     CLI_SAMPLING_OPTIONS(chat_values),
@@ -203,33 +211,42 @@ static weft_status read_pattern(chat_run *run)
                : weft_fail(WEFT_MEMORY, "chat: no memory");
 }
 
-static weft_status open_session(chat_run *run)
+static weft_status choose_options(chat_run *run)
 {
     const chat_values *v = run->values;
     static const weft_thinking thinking[] = {WEFT_THINKING_ON, WEFT_THINKING_OFF};
-    weft_session_options o = {.system = v->system,
-                              .tools = run->tools,
-                              .n_tools = run->n_tools,
-                              .thinking =
-                                  v->think >= 0 ? thinking[v->think] : WEFT_THINKING_DEFAULT,
-                              .tool_open = run->tool_open,
-                              .tool_close = run->tool_close};
-    o.generate.max_tokens = 1024;
-    o.generate.tokens_per_eval = v->tokens_per_eval;
-    o.generate.shift = v->shift;
-    o.generate.timeout = isnan(v->timeout) ? 0 : v->timeout;
-    o.generate.cancel = run->cancel;
+    weft_session_options *o = &run->options;
+    *o = (weft_session_options){.system = v->system,
+                                .tools = run->tools,
+                                .n_tools = run->n_tools,
+                                .thinking =
+                                    v->think >= 0 ? thinking[v->think] : WEFT_THINKING_DEFAULT,
+                                .tool_open = run->tool_open,
+                                .tool_close = run->tool_close};
+    o->generate.max_tokens = 1024;
+    o->generate.tokens_per_eval = v->tokens_per_eval;
+    o->generate.shift = v->shift;
+    o->generate.timeout = isnan(v->timeout) ? 0 : v->timeout;
+    o->generate.cancel = run->cancel;
     if (run->engine != NULL) {
-        o.source = from_engine;
-        o.source_context = run->engine;
+        o->source = from_engine;
+        o->source_context = run->engine;
     }
-    cli_sampling_apply(&v->sampling, run->model, &o.generate);
-    o.max_prompt = prompt_room(run, o.generate.max_tokens);
-    weft_status status = cli_caching_apply("chat", &v->caching, run->model, &o.generate.cache);
+    cli_sampling_apply(&v->sampling, run->model, &o->generate);
+    o->max_prompt = prompt_room(run, o->generate.max_tokens);
+    weft_status status = cli_caching_apply("chat", &v->caching, run->model, &o->generate.cache);
     if (status == WEFT_OK && run->model != NULL)
-        status = cli_sampling_protect(run->tokenizer, run->model, &run->keep, &o.generate);
+        status = cli_sampling_protect(run->tokenizer, run->model, &run->keep, &o->generate);
+    return status;
+}
+
+static weft_status open_session(chat_run *run)
+{
+    const chat_values *v = run->values;
+    weft_status status = choose_options(run);
     if (status == WEFT_OK)
-        status = weft_session_new(run->model, run->tokenizer, run->chat, &o, &run->session);
+        status =
+            weft_session_new(run->model, run->tokenizer, run->chat, &run->options, &run->session);
     if (status == WEFT_OK && v->load != NULL)
         status = weft_session_load(run->session, v->load);
     if (status == WEFT_OK && v->load != NULL && v->system != NULL)
@@ -241,20 +258,23 @@ static weft_status open_session(chat_run *run)
 
 /* Finds the model. Without MODEL it is the one in $WEFT_MODEL, otherwise DEFAULT_MODEL from the
  * local cache. */
-static weft_status find_model(const cli_place *place, const char *name, char *path, size_t size)
+static weft_status find_model(chat_run *run, char *path, size_t size)
 {
+    const cli_place *place = &run->values->place;
     const char *own = getenv("WEFT_MODEL");
     char *folder = NULL;
-    if (name == NULL && own != NULL && *own != '\0')
-        name = own;
-    if (name == NULL && !place->pull && weft_hub_find(DEFAULT_MODEL, NULL, &folder) != WEFT_OK)
+    run->name = run->values->model;
+    if (run->name == NULL && own != NULL && *own != '\0')
+        run->name = own;
+    if (run->name == NULL && !place->pull && weft_hub_find(DEFAULT_MODEL, NULL, &folder) != WEFT_OK)
         return weft_fail(WEFT_IO,
                          "chat: no MODEL is given, and the default, " DEFAULT_MODEL
                          ", is not in the local cache: name one, set WEFT_MODEL, or run "
                          "%s pull " DEFAULT_MODEL,
                          cli_program());
     weft_free(folder);
-    return cli_find_model(place, name != NULL ? name : DEFAULT_MODEL, path, size);
+    run->name = run->name != NULL ? run->name : DEFAULT_MODEL;
+    return cli_find_model(place, run->name, path, size);
 }
 
 static weft_status open_all(chat_run *run)
@@ -262,7 +282,7 @@ static weft_status open_all(chat_run *run)
     const chat_values *v = run->values;
     char path[4096];
     size_t n = 0;
-    weft_status status = find_model(&v->place, v->model, path, sizeof path);
+    weft_status status = find_model(run, path, sizeof path);
     if (status == WEFT_OK)
         status = catch_interrupts(run);
     if (status == WEFT_OK && v->tool_pattern != NULL)
@@ -303,6 +323,11 @@ static void close_all(chat_run *run)
 
 void chat_answer(chat_run *run, const char *text, bool continue_final)
 {
+    chat_answer_of(run, run->session, text, continue_final);
+}
+
+void chat_answer_of(chat_run *run, weft_session *session, const char *text, bool continue_final)
+{
     const chat_values *v = run->values;
     const weft_session_turn turn = {
         .structured = run->schema == NULL ? WEFT_STRUCTURED_NONE
@@ -316,9 +341,8 @@ void chat_answer(chat_run *run, const char *text, bool continue_final)
     weft_cancel_clear(run->cancel);
     chat_show_start(run);
     const weft_status status =
-        text != NULL
-            ? weft_session_send(run->session, text, &turn, chat_show_event, run, &run->stats)
-            : weft_session_answer(run->session, &turn, chat_show_event, run, &run->stats);
+        text != NULL ? weft_session_send(session, text, &turn, chat_show_event, run, &run->stats)
+                     : weft_session_answer(session, &turn, chat_show_event, run, &run->stats);
     chat_show_end(run);
     run->pending = status == WEFT_OK ? run->stats.pending_calls : 0;
     if (status != WEFT_OK)
@@ -338,11 +362,21 @@ static void take_line(chat_run *run, const char *line)
         chat_answer(run, line[0] == '/' ? line + 1 : line, false);
 }
 
+static void show_names(const chat_run *run)
+{
+    const char *adapter = run->values->adapter;
+    printf("(%s%s%s; /help lists the commands)\n", weft_printable(run->name),
+           adapter != NULL ? " with the adapter " : "",
+           adapter != NULL ? weft_printable(adapter) : "");
+}
+
 static weft_status talk(chat_run *run)
 {
     bool interrupted = false;
+    cli_edit_configure(run->person ? chat_command_name : NULL,
+                       run->person && run->values->history == 0);
     if (run->person)
-        puts("(/help lists the commands)");
+        show_names(run);
     while (!run->quit) {
         char *line = NULL;
         const cli_edit_result result = cli_edit_read("> ", &line);
@@ -426,7 +460,10 @@ const cli_command cli_chat = {
     .description =
         "Chats with a model through its chat template. Each line is a message; lines that "
         "begin with a slash are commands (/help). Reasoning is shown dim on a terminal, and "
-        "not at all otherwise. From a pipe, too, each line is a message.\n\n"
+        "not at all otherwise. From a pipe, too, each line is a message. A text of several lines "
+        "that is pasted on a terminal is one message. Tab completes commands, and the arrow keys "
+        "bring back lines of this and earlier runs, which ~/.local/state/weft/chat_history keeps "
+        "(below $XDG_STATE_HOME if that is set; --history off).\n\n"
         "Without MODEL it uses the one in the environment variable WEFT_MODEL, or " DEFAULT_MODEL
         " "
         "if that is in the local cache (weft pull). When a conversation exceeds the model's "
@@ -435,6 +472,7 @@ const cli_command cli_chat = {
         "For a model without a chat template use weft generate.",
     .example = "weft chat MODEL --system \"You are terse.\"\n"
                "weft chat MODEL -p \"Name three rivers.\" --temperature 0\n"
+               "weft chat MODEL --adapter DIR\n"
                "weft chat MODEL --json-schema person.json -p \"Invent a person.\"\n"
                "weft chat MODEL --tools tools.json\n"
                "echo '\"Hello\"' | weft chat MODEL --json",

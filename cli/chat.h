@@ -1,5 +1,5 @@
-/* cli/chat.h -- shared by chat.c (the loop), chat_show.c (output) and chat_commands.c (slash
- * commands). */
+/* cli/chat.h -- shared by chat.c (the loop), chat_show.c (output), chat_commands.c (slash commands)
+ * and chat_compare.c (answers without the adapter). */
 #ifndef CLI_CHAT_H
 #define CLI_CHAT_H
 
@@ -12,7 +12,8 @@ typedef struct chat_values {
     cli_place place;
     cli_sampling sampling;
     cli_caching caching;
-    int think; /* -1: the template's default; 0: on; 1: off */
+    int think;   /* -1: the template's default; 0: on; 1: off */
+    int history; /* of typed lines; 0: on; 1: off */
     int64_t retries, tokens_per_eval;
     double timeout;
     bool prompted, schema_open, json, stats, shift;
@@ -26,9 +27,11 @@ typedef struct chat_run {
     weft_tokenizer *tokenizer;
     weft_chat *chat;
     weft_session *session;
-    weft_cancel *cancel; /* set by Ctrl-C */
-    cli_ids keep;        /* tokens that XTC never excludes */
-    char *schema;        /* NULL: none */
+    weft_session_options options; /* of the session, as /think changes them */
+    const char *name;             /* of the model, as the user gave it */
+    weft_cancel *cancel;          /* set by Ctrl-C */
+    cli_ids keep;                 /* tokens that XTC never excludes */
+    char *schema;                 /* NULL: none */
     weft_tool *tools;
     size_t n_tools;
     void *tools_json;             /* the parsed JSON that owns the strings of `tools` */
@@ -65,10 +68,21 @@ void chat_show_stats(const chat_run *run, FILE *file);
 /* Generates and shows the next answer. `text` is the user's message; NULL: the conversation already
  * contains it. */
 void chat_answer(chat_run *run, const char *text, bool continue_final);
+/* The same for a session other than run->session. */
+void chat_answer_of(chat_run *run, weft_session *session, const char *text, bool continue_final);
 
 /* ---- chat_commands.c ------------------------------------------------------------------------ */
 
 /* Runs a slash command. */
 void chat_command(chat_run *run, const char *line);
+
+/* The names of the slash commands, without the slash; NULL at the end. */
+const char *chat_command_name(int i);
+
+/* ---- chat_compare.c ------------------------------------------------------------------------- */
+
+/* Shows the base model's answer to a message, then the adapter's, which stays in the conversation.
+ * An empty text: to the last message. */
+void chat_compare(chat_run *run, const char *text);
 
 #endif

@@ -35,9 +35,9 @@ static void help(chat_run *run, const char *value)
     for (size_t i = 0; i < n; i++)
         printf("  /%s %-*s  %s\n", list[i].name, 17 - (int)strlen(list[i].name), list[i].value,
                list[i].help);
-    puts(
-        "A line that ends with \\ goes on with the next; // begins a message with a slash; Ctrl-C\n"
-        "stops an answer, Ctrl-D ends.");
+    puts("A line that ends with \\ goes on with the next; // begins a message with a slash; Tab "
+         "completes\n"
+         "commands; Ctrl-C stops an answer, Ctrl-D ends.");
 }
 
 static void clear(chat_run *run, const char *value)
@@ -85,9 +85,8 @@ static void think(chat_run *run, const char *value)
         fputs("weft: /think takes on, off or auto\n", stderr);
         return;
     }
-    weft_session_set_thinking(run->session, on    ? WEFT_THINKING_ON
-                                            : off ? WEFT_THINKING_OFF
-                                                  : WEFT_THINKING_DEFAULT);
+    run->options.thinking = on ? WEFT_THINKING_ON : off ? WEFT_THINKING_OFF : WEFT_THINKING_DEFAULT;
+    weft_session_set_thinking(run->session, run->options.thinking);
     say(run, on ? "thinking" : off ? "not thinking" : "thinking as the template has it");
 }
 
@@ -143,6 +142,7 @@ static const chat_action *actions(size_t *n)
         {"undo", "", "take back the last message and its answer", undo},
         {"retry", "", "answer the last message again", retry},
         {"continue", "", "continue the last answer", go_on},
+        {"compare", "TEXT", "base and adapter answer TEXT, or the last message", chat_compare},
         {"system", "TEXT", "set the system text; without TEXT: remove it", system_text},
         {"think", "on|off|auto", "whether the model thinks first", think},
         {"history", "", "print the messages", history},
@@ -154,6 +154,13 @@ static const chat_action *actions(size_t *n)
     };
     *n = sizeof list / sizeof *list;
     return list;
+}
+
+const char *chat_command_name(int i)
+{
+    size_t n;
+    const chat_action *list = actions(&n);
+    return (size_t)i < n ? list[i].name : NULL;
 }
 
 void chat_command(chat_run *run, const char *line)

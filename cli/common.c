@@ -408,12 +408,19 @@ double cli_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* The size in bytes of the first character if it must not reach a terminal, as weft_printable
- * decides; otherwise, and for an incomplete last character, 0. */
+/* The size in bytes of the first character, as its first byte has it. */
+static size_t size_of(const char *text)
+{
+    const unsigned char c = (unsigned char)text[0];
+    return c < 0xc2 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+}
+
+/* That size if the character must not reach a terminal, as weft_printable decides; otherwise, and
+ * for an incomplete last character, 0. */
 static size_t unsafe_size(const char *text, size_t length)
 {
     const unsigned char c = (unsigned char)text[0];
-    const size_t size = c < 0xc2 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    const size_t size = size_of(text);
     if (c < 0x80)
         return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
     if (size > length)
@@ -431,7 +438,8 @@ void cli_write_text(const char *text, size_t length)
     for (size_t i = 0; i < length;) {
         size_t n = 0, plain = i;
         while (plain < length && (n = unsafe_size(text + plain, length - plain)) == 0)
-            plain++;
+            plain += size_of(text + plain);
+        plain = plain < length ? plain : length;
         fwrite(text + i, 1, plain - i, stdout);
         if (plain < length)
             fputs(weft_printable_n(text + plain, n), stdout);

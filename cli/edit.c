@@ -2,16 +2,13 @@
 #include "cli/edit.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#ifdef WEFT_HAVE_EDITLINE
-#include <editline/readline.h>
-#endif
+#include "cli/edit_line.h"
 
 bool cli_edit_is_terminal(void)
 {
@@ -37,24 +34,22 @@ static cli_edit_result read_plain(char **line)
 }
 
 #ifdef WEFT_HAVE_EDITLINE
+void cli_edit_configure(const char *(*command)(int i), bool history)
+{
+    cli_edit_line_configure(command, history);
+}
+
 static cli_edit_result read_edited(const char *prompt, char **line)
 {
-    static bool opened;
-    if (!opened) {
-        setlocale(LC_CTYPE, ""); /* so that multi-byte characters are edited as a whole */
-        using_history();
-        rl_bind_key('\t', rl_insert); /* disables completion of file names */
-        opened = true;
-    }
-    errno = 0;
-    *line = readline(prompt);
-    if (*line == NULL)
-        return errno == EINTR ? CLI_EDIT_INTERRUPTED : CLI_EDIT_END;
-    if (**line)
-        add_history(*line);
-    return CLI_EDIT_LINE;
+    return cli_edit_line(prompt, line);
 }
 #else
+void cli_edit_configure(const char *(*command)(int i), bool history)
+{
+    (void)command;
+    (void)history;
+}
+
 static cli_edit_result read_edited(const char *prompt, char **line)
 {
     fputs(prompt, stdout);

@@ -101,6 +101,24 @@ static const char *model(void)
     "a\\033]0;x\\007b\\033[31mc\\302\\233"                                                         \
     "2Jd\\re\\177f\\342\\200\\256g\\342\\201\\246h\\330\\234i"
 
+/* Characters of two, three and four bytes. */
+#define FOREIGN                                                                                    \
+    "Gr\xC3\xBC\xC3\x9F"                                                                           \
+    "e, \xE6\x97\xA5\xE6\x9C\xAC \xE2\x80\x93 \xF0\x9F\x98\x80"
+
+static void text_of_all_languages_is_shown(void)
+{
+    if (skip_without_terminal())
+        return;
+    char command[3000];
+    const output ids =
+        shell_command(NULL, "%s tokenize %s -p '" FOREIGN "'", check_built("cli/weft"), model());
+    CHECK_EQ_INT(ids.code, 0);
+    snprintf(command, sizeof command, "%s tokenize %s --decode -p '%.*s'", check_built("cli/weft"),
+             model(), (int)strcspn(ids.out, "\n"), ids.out);
+    CHECK_CONTAINS(on_terminal(command), FOREIGN);
+}
+
 static void generated_text_commands_no_terminal(void)
 {
     if (skip_without_terminal())
@@ -182,7 +200,8 @@ static void validation_shows_its_progress(void)
     CHECK_CONTAINS(seen, "step 1/1  loss ");
 }
 
-CHECK_MAIN("cli_terminal", CHECK_CASE(generated_text_commands_no_terminal),
+CHECK_MAIN("cli_terminal", CHECK_CASE(text_of_all_languages_is_shown),
+           CHECK_CASE(generated_text_commands_no_terminal),
            CHECK_CASE(arguments_and_paths_command_no_terminal),
            CHECK_CASE(discovered_names_command_no_terminal),
            CHECK_CASE(validation_shows_its_progress))
