@@ -11,6 +11,9 @@
  * second. */
 enum { MOST_CELLS = 1000000 };
 
+/* The most memory for all weights. */
+#define MOST_BYTES ((int64_t)4 << 30)
+
 /* The lower bounds of the levels, in shares. */
 static const double bounds[CLI_SVG_LEVELS] = {0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9};
 
@@ -363,6 +366,19 @@ static weft_status show(const inspect_values *v, const char *path, attention *a)
     return status;
 }
 
+/* Refuses a text before its weights fill the memory; a model without this key is not checked. */
+static weft_status check_memory(const weft_model *model, size_t n)
+{
+    const int64_t heads = weft_config_int(weft_model_config(model), "num_attention_heads", 0);
+    const double maps = (double)(heads * weft_model_info_of(model)->n_layers);
+    if (4 * maps * (double)n * (double)n <= (double)MOST_BYTES)
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID,
+                     "inspect: the attention weights of %zu tokens need more than %s: shorten the "
+                     "text to %d tokens",
+                     n, cli_bytes(MOST_BYTES), (int)sqrt((double)MOST_BYTES / 4 / maps));
+}
+
 weft_status inspect_attention(const inspect_values *v, const char *path, const inspect_tokens *t)
 {
     weft_model *model = NULL;
@@ -370,6 +386,8 @@ weft_status inspect_attention(const inspect_values *v, const char *path, const i
     weft_status status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)
         status = cli_profile_start(&v->place);
+    if (status == WEFT_OK)
+        status = check_memory(model, t->n);
     if (status == WEFT_OK)
         status = weft_inspect_weights(model, t->ids, t->n, &found);
     if (status == WEFT_OK)

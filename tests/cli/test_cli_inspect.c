@@ -463,6 +463,17 @@ static void large_texts_are_refused(void)
     o = weft_command(NULL, "inspect %s -f %s --show loss", model(), words("huge.txt", 10001));
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "positions");
+    /* A model that reads long texts: the weights would not fit into memory. */
+    const char *folder = check_temporary("long");
+    o = shell_command(NULL,
+                      "cp -rL %s %s && sed -i 's/\"max_position_embeddings\": *[0-9]*/"
+                      "\"max_position_embeddings\": 100000/' %s/config.json",
+                      model(), folder, folder);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "inspect %s -f %s --show attention --json", folder,
+                     words("long.txt", 20000));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "need more than 4.3 GB: shorten the text to 7723 tokens");
 }
 
 static void malformed_options_are_refused(void)
