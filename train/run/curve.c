@@ -17,7 +17,7 @@ typedef struct frame {
     int width, height, left, right, top, bottom;
 } frame;
 
-static const frame of_file = {860, 480, 72, 28, 64, 60}, of_page = {480, 250, 82, 14, 12, 42};
+static const frame of_file = {860, 480, 72, 28, 64, 60}, of_page = {480, 250, 82, 28, 12, 42};
 
 /* Of a file. A page has its own. The colors are told apart by people who are color-blind (Okabe and
  * Ito); the dashes, without color. */

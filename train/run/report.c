@@ -54,16 +54,10 @@ static void add_head(weft__text *t, const weft_history *h)
     weft_free(title.at);
 }
 
-static const char *at_update(double step, char out[WEFT__NUMBER_TEXT])
-{
-    return weft__number(step, out);
-}
-
 /* A sentence: did it work? */
 static void add_verdict(weft__text *t, const weft_history *h)
 {
-    char first[WEFT__NUMBER_TEXT], last[WEFT__NUMBER_TEXT], best[WEFT__NUMBER_TEXT],
-        at[WEFT__NUMBER_TEXT];
+    char first[WEFT__NUMBER_TEXT], last[WEFT__NUMBER_TEXT], best[WEFT__NUMBER_TEXT];
     const weft__outcome o = weft__history_outcome(h);
     if (o.what == NULL || isnan(o.best)) {
         weft__text_format(t, "<p>%s</p>\n",
@@ -76,9 +70,10 @@ static void add_verdict(weft__text *t, const weft_history *h)
     weft__decimals(o.first, 4, first);
     weft__decimals(o.last, 4, last);
     const char *went = o.last < o.first ? "fell" : o.last > o.first ? "rose" : "stayed";
-    weft__text_format(t, "<p>The %s %s from %s to %s; it was %s, %s, after update %s.", o.what,
-                      went, first, last, o.rises ? "highest" : "lowest",
-                      weft__decimals(o.best, 4, best), at_update(o.best_at, at));
+    weft__text_format(t, "<p>The %s %s from %s to %s; it was %s, %s, after update ", o.what, went,
+                      first, last, o.rises ? "highest" : "lowest", weft__decimals(o.best, 4, best));
+    weft__page_count(t, o.best_at);
+    weft__text_format(t, ".");
     if (o.rises ? o.best <= o.first : o.best >= o.first)
         weft__text_format(t, " <strong>It did not get better than that of the model without "
                              "training.</strong>");
@@ -136,8 +131,9 @@ static void add_outcome(weft__text *t, const weft_history *h)
     if (o.what) {
         add_change(t, o.rises ? "Validation reward" : "Validation loss", o.first, o.last);
         if (!isnan(o.best)) {
-            weft__text_format(t, "<small>best %s ", weft__decimals(o.best, 4, number));
-            weft__text_format(t, "after update %s</small>", at_update(o.best_at, number));
+            weft__text_format(t, "<small>best %s after update ", weft__decimals(o.best, 4, number));
+            weft__page_count(t, o.best_at);
+            weft__text_format(t, "</small>");
         }
         close_card(t);
     }
