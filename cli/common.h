@@ -45,6 +45,8 @@ weft_status cli_catch_interrupt(const weft_cancel **cancel);
 weft_status cli_model_path(const char *name, char *out, size_t size);
 /* The same, but with --pull calls cli_fetch_missing first. */
 weft_status cli_find_model(const cli_place *place, const char *name, char *out, size_t size);
+/* The labels of the model at a path with an adapter, or NULL; none: it is no classifier. */
+weft_status cli_labels_of(const char *path, const char *adapter, weft_labels *out);
 /* Like cli_model_path, but also accepts a tokenizer.json, or a folder that contains one. */
 weft_status cli_tokenizer_path(const char *name, char *out, size_t size);
 /* Downloads ORG/NAME into the local cache, with a progress bar, unless it is a path or already

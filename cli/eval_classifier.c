@@ -22,14 +22,19 @@ static bool is_folder(const char *path)
     return stat(path, &what) == 0 && S_ISDIR(what.st_mode);
 }
 
+weft_status cli_labels_of(const char *path, const char *adapter, weft_labels *out)
+{
+    return adapter && is_folder(adapter) ? weft_adapter_labels(adapter, out)
+                                         : weft_model_labels(path, out);
+}
+
 weft_status eval_find_labels(const eval_subject *subjects, int n, weft_labels *out)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < n; i++) {
         weft_labels own = {0};
         const bool adapter = subjects[i].adapter != NULL && is_folder(subjects[i].adapter);
-        status = adapter ? weft_adapter_labels(subjects[i].adapter, &own)
-                         : weft_model_labels(subjects[i].path, &own);
+        status = cli_labels_of(subjects[i].path, subjects[i].adapter, &own);
         if (status == WEFT_OK && out->n == 0) {
             *out = own;
             continue;

@@ -73,6 +73,19 @@ static void print_result(const fuse_values *v, const weft_convert_report *r,
     puts("}");
 }
 
+/* Losses of labels are those of weft eval. */
+static weft_status check_data(const fuse_values *v, const char *path)
+{
+    weft_labels labels = {.open = false};
+    weft_status status = v->source.paths.n > 0 ? cli_labels_of(path, v->adapter, &labels) : WEFT_OK;
+    if (status == WEFT_OK && labels.n > 0)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "fuse: --data: %s is of a classifier, which weft eval measures",
+                           weft_printable(v->adapter));
+    weft_labels_free(&labels);
+    return status;
+}
+
 static int run(void *context)
 {
     static const char *const types[] = {"f32",  "f16",  "bf16", "q8_0",
@@ -97,6 +110,8 @@ static int run(void *context)
     weft_status status = cli_check_out(v->out, v->force);
     if (status == WEFT_OK)
         status = cli_model_path(v->model, path, sizeof path);
+    if (status == WEFT_OK)
+        status = check_data(v, path);
     if (status == WEFT_OK)
         status = weft_adapter_fuse(path, v->adapter, v->out, &o, &report);
     if (status == WEFT_OK && v->source.paths.n > 0)

@@ -147,6 +147,25 @@ static void data_shows_labels(void)
     check_one_line(&o, 2);
 }
 
+/* The fused model has the head, and the adapter's probabilities. */
+static void a_classifier_is_fused(void)
+{
+    char fused[512];
+    snprintf(fused, sizeof fused, "%s", check_temporary("fused"));
+    if (!train())
+        return;
+    output o = weft_command(NULL, "fuse storyteller %s/last %s --type f32", run, fused);
+    CHECK_EQ_INT(o.code, 0);
+    check_in_file(fused, "config.json", "Qwen3ForSequenceClassification");
+    check_in_file(fused, "README.md", "pipeline_tag: text-classification");
+    o = weft_command(NULL, "eval storyteller --data %s --adapter %s/last --json --dtype float32",
+                     data, run);
+    const double loss = number(o.out, "\"loss\": ");
+    o = weft_command(NULL, "eval %s --data %s --json --dtype float32", fused, data);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_RELATIVE(number(o.out, "\"loss\": "), loss, 1e-3);
+}
+
 static void bad_options_are_refused(void)
 {
     if (!train())
@@ -157,7 +176,9 @@ static void bad_options_are_refused(void)
     } uses[] = {
         {"generate storyteller --adapter %s/best -p x", "a classifier of 2 labels", 1},
         {"eval storyteller --adapter %s/best --data rows --context 8", "without --context", 1},
-        {"fuse storyteller %s/best none", "of a classifier", 1},
+        {"fuse storyteller %s/best none.gguf", "of a classifier", 1},
+        {"fuse storyteller %s/best none --quantize 4", "of a classifier", 1},
+        {"fuse storyteller %s/best none --data rows", "which weft eval measures", 1},
         {"classify storyteller --adapter %s/best x --labels a,b", "labels of its own", 1},
         {"convert %s/best x.gguf --adapter-format gguf", "trained whole", 1},
     };
@@ -337,6 +358,7 @@ static void devices_give_the_same_losses(void)
 
 CHECK_MAIN("cli_classify", CHECK_CASE(a_classifier_is_trained_and_used),
            CHECK_CASE(a_classifier_is_measured), CHECK_CASE(data_shows_labels),
-           CHECK_CASE(bad_options_are_refused), CHECK_CASE(a_classifier_is_trained_on),
+           CHECK_CASE(a_classifier_is_fused), CHECK_CASE(bad_options_are_refused),
+           CHECK_CASE(a_classifier_is_trained_on),
            CHECK_CASE(other_uses_of_a_classifier_are_refused), CHECK_CASE(texts_fit_the_positions),
            CHECK_CASE(devices_give_the_same_losses))

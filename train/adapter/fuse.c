@@ -214,11 +214,6 @@ static weft_status edit(void *context, weft_model *model)
     weft_module *tree = weft_model_module(model);
     weft__names linears = {0};
     weft_status status = weft_adapter_load(model, f->adapter, NULL);
-    if (status == WEFT_OK && weft_model_info_of(model)->n_labels > 0)
-        status = weft_fail(WEFT_UNSUPPORTED,
-                           "fuse: %s is of a classifier, which is used with its "
-                           "adapter",
-                           f->adapter);
     if (status == WEFT_OK)
         status = weft__adapter_linears(tree, &linears, &f->adapted);
     if (status == WEFT_OK)
@@ -228,6 +223,11 @@ static weft_status edit(void *context, weft_model *model)
         status = weft_nn_visit_modules(tree, add_tokens, &f->adapted);
     if (status == WEFT_OK)
         status = find_form(f, model);
+    if (status == WEFT_OK && weft_model_info_of(model)->n_labels > 0 && !f->dense)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "fuse: %s is of a classifier: expected a folder without quantized "
+                           "matrices",
+                           f->adapter);
     if (status == WEFT_OK)
         status = write_overrides(f);
     if (status == WEFT_OK)
@@ -283,8 +283,9 @@ static weft_status write_card(weft__text *t, const fusion *f)
     weft__base_card card;
     weft__base_card_read(f->model, &card);
     const char *base = card.name ? card.name : named ? named : f->model;
-    weft__text_format(t, "---\nlibrary_name: %s\npipeline_tag: text-generation\nbase_model: ",
-                      mlx ? "mlx" : "transformers");
+    const bool classifies = weft_model_info_of(f->loaded)->n_labels > 0;
+    weft__text_format(t, "---\nlibrary_name: %s\npipeline_tag: text-%s\nbase_model: ",
+                      mlx ? "mlx" : "transformers", classifies ? "classification" : "generation");
     weft__text_quote(t, base);
     weft__text_append(t, "\n", 1);
     weft__base_card_write(t, &card);
