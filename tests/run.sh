@@ -145,6 +145,7 @@ if build plain "$build" "all tests"; then
     start plain exports tests/exports.sh "$build"
     start plain symbols tests/symbols.sh "$build"
     start plain abi tests/abi.sh "$build"
+    start plain commands tests/commands.sh "$build"
     on_vulkan vulkan "$build"
     run plain "$build" quick
 fi
