@@ -298,7 +298,7 @@ static weft_status failure(const answer *a, const char *url, CURLcode result)
         return weft__out_of_memory(url, NULL);
     if (a->text == NULL && a->started && a->done < a->size)
         return weft_fail(WEFT_IO,
-                         "%s: broken off after %lld of %lld bytes (%s); try again to go on", url,
+                         "%s: interrupted after %lld of %lld bytes (%s); run again to resume", url,
                          (long long)a->done, (long long)a->size, why);
     return weft_fail(WEFT_IO, "%s: %s", url, why);
 }
@@ -499,7 +499,7 @@ weft_status weft__http_file(weft__http *http, const char *url, int fd, int64_t f
                 .context = context};
     const weft_status status = request(&a, url);
     if (status == WEFT_OK && a.done < size)
-        return weft_fail(WEFT_IO, "%s: broken off after %lld of %lld bytes; try again to go on",
+        return weft_fail(WEFT_IO, "%s: interrupted after %lld of %lld bytes; run again to resume",
                          url, (long long)a.done, (long long)size);
     return status;
 }

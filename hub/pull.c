@@ -126,7 +126,7 @@ static weft_status check(pull *p, const char *path, int fd)
     if (status != WEFT_OK || same)
         return status;
     unlink(path);
-    return weft_fail(WEFT_INVALID, "%s: %s: expected %s, found %s; the file was thrown away",
+    return weft_fail(WEFT_INVALID, "%s: %s: expected %s, found %s; the file was discarded",
                      f->path, strlen(f->hash) == 64 ? "SHA-256" : "git's SHA-1", f->hash, found);
 }
 

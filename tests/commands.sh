@@ -19,8 +19,8 @@ export PATH=$build/cli:$PATH HOME=$work/home HF_HUB_OFFLINE=1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 mkdir -p "$work/home/.cache/huggingface/hub"
 
-# Those that build, install or need another program: tests/chroot.sh, tests/packages.sh and
-# tests/guide_programs.sh run them, or nobody.
+# Those that build, install or need another program are left out: tests/chroot.sh,
+# tests/packages.sh and tests/guide_programs.sh run most of them.
 elsewhere='^(sudo|git|cd|make|tar|export|mkdir|cp|cc|[.]/|build/|ANTHROPIC_)'
 
 # The commands of a document, each on a line: of blocks marked bash, of README.md also of those

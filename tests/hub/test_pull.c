@@ -149,7 +149,7 @@ static void interrupted_downloads_are_continued(void)
     char *folder;
     const weft_hub_options once = {.endpoint = server_url(s), .retries = -1};
     CHECK_STATUS(weft_hub_pull("org/tiny", &once, &folder), WEFT_IO);
-    CHECK_CONTAINS(weft_error_message(), "broken off after 200000 of 300000 bytes");
+    CHECK_CONTAINS(weft_error_message(), "interrupted after 200000 of 300000 bytes");
     CHECK(stat(in_cache("blobs/" WEIGHTS_HASH ".incomplete"), &part) == 0);
     CHECK_EQ_INT(part.st_size, 200000);
     CHECK(access(in_cache("refs/main"), F_OK) != 0);

@@ -258,7 +258,7 @@ static void broken_downloads_are_given_up(void)
     pages[CONFIG].breaks = 100;
     pages[CONFIG].piece = 1000;
     CHECK_STATUS(pull_large(s, 2, &h), WEFT_IO);
-    CHECK_CONTAINS(weft_error_message(), "a.bin: broken off after 3000 of 18874368 bytes");
+    CHECK_CONTAINS(weft_error_message(), "a.bin: interrupted after 3000 of 18874368 bytes");
     CHECK_CONTAINS(weft_error_message(), "(attempt 3)");
     CHECK_EQ_INT(server_requests(s), 1 + 3);
     CHECK(stat(in_cache("blobs/" LARGE_HASH ".incomplete"), &part) == 0);
@@ -268,7 +268,7 @@ static void broken_downloads_are_given_up(void)
     pages[CONFIG].piece = 2 << 20;
     server_pages(s, pages, PAGES);
     CHECK_STATUS(pull_large(s, 1, &h), WEFT_IO);
-    CHECK_CONTAINS(weft_error_message(), "broken off after 2097152 of 18874368 bytes");
+    CHECK_CONTAINS(weft_error_message(), "interrupted after 2097152 of 18874368 bytes");
     CHECK_EQ_INT(server_requests(s), 4 + 1 + 2);
     /* A server that is not there is not waited for. */
     server_stop(s);
