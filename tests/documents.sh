@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # tests/documents.sh -- checks documents: links lead to existing files and headings, README.md has
 # at most 150 lines and only figures of the sections that it links to, paragraphs have at most 750
-# characters, docs/README.md names every document, figures are up to date, the messages in
-# docs/troubleshooting.md are in the sources, and each message of the sources has a section there.
+# characters, docs/README.md names every document, each question in docs/questions.md has a link,
+# figures are up to date, the messages in docs/troubleshooting.md are in the sources, and each
+# message of the sources has a section there.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
@@ -118,6 +119,21 @@ for document in docs/*.md docs/weft.1; do
     [ "$name" = README.md ] || grep -qF "($name)" docs/README.md ||
         echo "docs/README.md: does not name $name" >>"$problems"
 done
+
+# Each common question has an answer with a link, two clicks from README.md.
+grep -q '(docs/questions.md)' README.md ||
+    echo "README.md: no link to docs/questions.md" >>"$problems"
+awk '
+function finish() {
+    if (question != "" && text !~ /\]\([^)]+\)/)
+        print "docs/questions.md: no link answers: " question
+    question = text = ""
+}
+/^\*\*/ { finish(); match($0, /\*\*[^*]+\*\*/); question = substr($0, 3, RLENGTH - 4); count++ }
+/^$/ || /^#/ { finish() }
+{ text = text $0 }
+END { finish(); if (count < 20) print "docs/questions.md: " count " questions, at least 20" }' \
+    docs/questions.md >>"$problems"
 
 # Messages: the code spans in the first column, in parts between "..." and single capitals, each of
 # which stands in a source. Strings that are broken over lines are joined.
