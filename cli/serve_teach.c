@@ -70,7 +70,7 @@ static weft_status open_trainer(const serve_task *task, const train_values *v,
 weft_status serve_teach(void *context, const serve_task *task, weft_train_result *result)
 {
     static train_values v; /* jobs run one after another */
-    train_run r = {.values = &v};
+    train_run r = {.values = &v, .cancel = task->cancel};
     train_epoch epoch;
     cli_word_list words = {.n = 0};
     add_words(context, task, &words);

@@ -54,12 +54,14 @@ typedef struct train_values {
 /* The state of a run. */
 typedef struct train_run {
     const train_values *values;
-    int64_t planned;         /* number of updates, unless validation ends the run early */
-    bool differs;            /* weft verify: from what was recorded */
-    bool configured;         /* whether config.json has been written */
-    cli_word_list words;     /* train_words */
-    void *optimizer_options; /* the struct of the optimizer's type */
-    char path[4096];         /* path of the model */
+    const weft_cancel *cancel; /* of reading data and of the reference; NULL: they end by
+                                  themselves */
+    int64_t planned;           /* number of updates, unless validation ends the run early */
+    bool differs;              /* weft verify: from what was recorded */
+    bool configured;           /* whether config.json has been written */
+    cli_word_list words;       /* train_words */
+    void *optimizer_options;   /* the struct of the optimizer's type */
+    char path[4096];           /* path of the model */
     weft_model *model;
     char *text_path;           /* location of the tokenizer's files; NULL: not opened */
     weft_tokenizer *tokenizer; /* NULL with --batches */

@@ -111,6 +111,7 @@ weft_status train_open_data(const train_values *v, train_run *r)
                               .last_turn = v->train_on == TRAIN_ON_LAST,
                               .seed = v->trainer.seed,
                               .vocabulary = r->vocabulary,
+                              .cancel = r->cancel,
                               .examples = train_objective(v)->examples};
     weft_status status = train_open_tokenizer(v, r);
     if (status == WEFT_OK)

@@ -70,17 +70,28 @@ static bool load_reference(const train_values *v, const char *name, weft_dataset
     return loaded;
 }
 
-/* Every rank computes them unless all ranks have loaded them. */
+/* Every rank computes them unless all ranks have loaded them. Of a run that can be cancelled
+ * meanwhile the folder keeps what has been computed. */
 static weft_status add_reference(const train_values *v, const train_run *r, const char *name,
                                  weft_dataset *data)
 {
     if (data == NULL)
         return WEFT_OK;
     bool missing = !load_reference(v, name, data);
-    const weft_status status = weft_group_agree(train_ranks(), WEFT_OK, &missing);
-    return status == WEFT_OK && missing
-               ? weft_dataset_add_reference(data, r->model, v->batch_size, train_ranks())
-               : status;
+    weft_status status = weft_group_agree(train_ranks(), WEFT_OK, &missing);
+    if (status != WEFT_OK || !missing)
+        return status;
+    char *progress = r->cancel ? weft_format("%s/unfinished-%s", v->out, name) : NULL;
+    if (progress != NULL)
+        status = weft_folder_make(v->out);
+    if (status == WEFT_OK)
+        status = weft_dataset_add_reference(data, r->model,
+                                            &(weft_reference_options){.batch_size = v->batch_size,
+                                                                      .group = train_ranks(),
+                                                                      .cancel = r->cancel,
+                                                                      .progress = progress});
+    weft_free(progress);
+    return status;
 }
 
 weft_status train_add_reference(const train_values *v, train_run *r)

@@ -46,9 +46,10 @@ static weft_status add_references(run *r, weft_model *model)
     const weft_objective *objective = r->options->trainer.objective;
     if (objective == NULL || !(objective->columns & WEFT_COLUMN_REFERENCE))
         return WEFT_OK;
-    weft_status status = weft_dataset_add_reference(r->data, model, r->options->batch_size, NULL);
+    const weft_reference_options o = {.batch_size = r->options->batch_size};
+    weft_status status = weft_dataset_add_reference(r->data, model, &o);
     if (status == WEFT_OK && r->validation != NULL)
-        status = weft_dataset_add_reference(r->validation, model, r->options->batch_size, NULL);
+        status = weft_dataset_add_reference(r->validation, model, &o);
     return status;
 }
 

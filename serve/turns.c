@@ -149,31 +149,6 @@ static bool is_over(serve_turns *t)
     return isinf(t->until) ? atomic_load(&t->pressing) : serve_seconds() >= t->until;
 }
 
-/* weft_pause_fn. Within an evaluation the thread goes on without a turn after a while, as the
- * answers may wait for the evaluation; it does not use the module tree there. While gradients are
- * recorded the tree is in training mode, which answers must not see. */
-static void yield_model(void *context, bool inside)
-{
-    serve_server *server = context;
-    serve_turns *t = server->turns;
-    if (t->member == NULL || !t->asks || weft_model_module(server->loaded.model)->training)
-        return;
-    pthread_mutex_lock(&t->lock);
-    const bool had = !t->apart;
-    if (had && !is_over(t)) {
-        pthread_mutex_unlock(&t->lock);
-        return;
-    }
-    if (had)
-        hand_back(t);
-    if (had || !inside)
-        await_turn(t, inside ? MOST_WAIT : INFINITY);
-    t->apart = !t->trains;
-    pthread_mutex_unlock(&t->lock);
-    if (!t->apart)
-        take_up(server);
-}
-
 /* Asks for turns, and waits for the first. */
 static void ask(serve_server *server)
 {
@@ -209,6 +184,41 @@ void serve_turns_resume(serve_server *server)
         ask(server);
 }
 
+/* Within an evaluation the thread goes on without a turn after a while, as the answers may wait for
+ * the evaluation; it does not use the module tree there. */
+static void yield_model(serve_server *server, bool inside)
+{
+    serve_turns *t = server->turns;
+    pthread_mutex_lock(&t->lock);
+    const bool had = !t->apart;
+    if (had && !is_over(t)) {
+        pthread_mutex_unlock(&t->lock);
+        return;
+    }
+    if (had)
+        hand_back(t);
+    if (had || !inside)
+        await_turn(t, inside ? MOST_WAIT : INFINITY);
+    t->apart = !t->trains;
+    pthread_mutex_unlock(&t->lock);
+    if (!t->apart)
+        take_up(server);
+}
+
+/* weft_pause_fn. While gradients are recorded the tree is in training mode, which answers must not
+ * see. */
+static void pause_job(void *context, weft_pause_point point)
+{
+    serve_server *server = context;
+    const serve_turns *t = server->turns;
+    if (point == WEFT_PAUSE_DISK)
+        serve_turns_rest(server);
+    else if (point == WEFT_PAUSE_DISK_DONE)
+        serve_turns_resume(server);
+    else if (t->member != NULL && t->asks && !weft_model_module(server->loaded.model)->training)
+        yield_model(server, point == WEFT_PAUSE_INSIDE);
+}
+
 void serve_turns_enter(serve_server *server)
 {
     serve_turns *t = server->turns;
@@ -218,7 +228,7 @@ void serve_turns_enter(serve_server *server)
     t->needed = t->base = 0;
     ask(server);
     weft_nn_lora_bank_use(server->bank, NULL);
-    weft_set_pause(yield_model, server);
+    weft_set_pause(pause_job, server);
 }
 
 weft_status serve_turns_adapt(serve_server *server)

@@ -120,10 +120,10 @@ bool weft__pauses(void)
     return pausing.call != NULL;
 }
 
-void weft__pause(bool inside)
+void weft__pause(weft_pause_point point)
 {
     if (pausing.call) {
-        pausing.call(pausing.context, inside);
+        pausing.call(pausing.context, point);
     }
 }
 
@@ -225,7 +225,7 @@ static weft_status evaluate_now(weft_array *const *arrays, int n, weft__plan *pl
     }
     weft__plan_free(plan);
     weft__evaluating = false;
-    weft__pause(false);
+    weft__pause(WEFT_PAUSE_AFTER);
     return status;
 }
 

@@ -383,6 +383,6 @@ weft_status weft__program_run(weft__program *p, const weft__program_call *call)
     }
     weft__evaluation_end();
     weft__scope_evaluated();
-    weft__pause(false);
+    weft__pause(WEFT_PAUSE_AFTER);
     return status;
 }

@@ -15,6 +15,7 @@
 #ifndef CORE_EVAL_QUEUE_H
 #define CORE_EVAL_QUEUE_H
 
+#include "core/eval/pause.h"
 #include "core/eval/plan.h"
 #include "weft/stream.h"
 
@@ -83,10 +84,6 @@ const void *weft__thread_owner(void);
 /* The thread is in an evaluation. A kernel, an expansion or a user's release callback cannot begin
  * another. */
 extern _Thread_local bool weft__evaluating;
-
-/* Calls the thread's weft_pause_fn. weft__pauses: whether it has one. */
-void weft__pause(bool inside);
-bool weft__pauses(void);
 
 /* ---- failures ------------------------------------------------------------------------------- */
 

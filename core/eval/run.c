@@ -358,7 +358,7 @@ static weft_status run_steps(weft__plan *plan)
     for (weft__step *step = plan->first; step; step = step->next) {
         weft_status status = WEFT_OK;
         if (pause) {
-            weft__pause(true);
+            weft__pause(WEFT_PAUSE_INSIDE);
         }
         running.step = step;
         const weft__buffer *missing = failed_input(step);

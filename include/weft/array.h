@@ -162,11 +162,18 @@ WEFT_NODISCARD WEFT_API weft_status weft_eval_n(weft_array *const *arrays, int n
  * arrays, or evaluating an array that depends on it, waits for it and reports its failure. */
 WEFT_NODISCARD WEFT_API weft_status weft_eval_async(weft_array *const *arrays, int n);
 
-/* Called on a thread that evaluates, so that another one can use the same model in between: between
- * the kernels of an evaluation on the CPU alone (`inside`), and after each evaluation. It may wait,
- * inside an evaluation only for a bounded time, since other evaluations may wait for that one. It
- * evaluates nothing. */
-typedef void weft_pause_fn(void *context, bool inside);
+/* Where a thread pauses, so that another one can use the same model: between the kernels of an
+ * evaluation on the CPU alone, after each evaluation, and before and after a wait for a disk, during
+ * which it does not use a module. */
+typedef enum weft_pause_point {
+    WEFT_PAUSE_INSIDE = 0,
+    WEFT_PAUSE_AFTER,
+    WEFT_PAUSE_DISK,
+    WEFT_PAUSE_DISK_DONE
+} weft_pause_point;
+/* It may wait, inside an evaluation only for a bounded time, since other evaluations may wait for
+ * that one, and not at DISK. It evaluates nothing. */
+typedef void weft_pause_fn(void *context, weft_pause_point point);
 /* Sets the function of the calling thread; NULL: none. The context is borrowed. */
 WEFT_API void weft_set_pause(weft_pause_fn *pause, void *context);
 

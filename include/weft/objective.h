@@ -3,12 +3,13 @@
  *
  *     weft_dataset_load("pairs.jsonl", tokenizer, &(weft_dataset_options){
  *         .examples = weft_objective_dpo.examples}, 0, &data, NULL);
- *     weft_dataset_add_reference(data, model, 0, NULL);
+ *     weft_dataset_add_reference(data, model, NULL);
  *     weft_trainer_new(model, &(weft_trainer_options){.objective = &weft_objective_dpo}, &trainer);
  */
 #ifndef WEFT_OBJECTIVE_H
 #define WEFT_OBJECTIVE_H
 
+#include "weft/cancel.h"
 #include "weft/group.h"
 #include "weft/model.h"
 #include "weft/op.h"
@@ -250,17 +251,25 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_texts(weft_dataset *dataset
                                                            const weft_sample *texts, int n,
                                                            const float *score) WEFT_NONNULL(1, 2);
 
+typedef struct weft_reference_options {
+    int64_t batch_size;        /* examples that are computed together; 0: 8 */
+    weft_group *group;         /* its ranks share the work; NULL: this process alone */
+    const weft_cancel *cancel; /* once it is set, WEFT_CANCELLED; NULL: never */
+    /* A file that keeps what has been computed, every minute and when cancelled, and from which a
+     * later call continues. For a process alone. NULL: none. */
+    const char *progress;
+} weft_reference_options;
+
 /* Computes a column of the dataset, the reference log-probabilities: for each sample the weighted
  * sum of its targets' log-probabilities (of a completion with a reward, each) in the model's
- * current weights, with dropout off. It replaces an earlier column. batch_size 0: 8. The ranks of
- * the group share the work. WEFT_INVALID for values that are not finite.
+ * current weights, with dropout off. It replaces an earlier column. NULL options: all zero.
+ * WEFT_INVALID for values that are not finite.
  *
  * Objectives with a reference need the column for the weights that training starts from, so call
  * this before weft_trainer_run, which restores the column of a resumed run. */
-WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_reference(weft_dataset *dataset,
-                                                               weft_model *model,
-                                                               int64_t batch_size,
-                                                               weft_group *group) WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_reference(
+    weft_dataset *dataset, weft_model *model, const weft_reference_options *options)
+    WEFT_NONNULL(1);
 /* Saves and loads that column as a safetensors file with a hash of the samples. A new run writes
  * reference.safetensors and reference-validation.safetensors into its folder. WEFT_IO for a file
  * that cannot be read or written; WEFT_INVALID for a file of other samples and a malformed one,

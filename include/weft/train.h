@@ -9,9 +9,8 @@
  *     weft_trainer_new(model, &(weft_trainer_options){.lr = 2e-4, .folder = "run"}, &trainer);
  *     weft_trainer_run(trainer, batches, validation, &result);
  *
- * `weft train` uses only these functions. In option structs zero means the default. Free each
- * object with its _free function, which accepts NULL. An object may be used by one thread at a
- * time.
+ * `weft train` uses only these functions. In option structs zero means the default. Objects are
+ * freed by their _free functions, which accept NULL, and used by one thread at a time.
  */
 #ifndef WEFT_TRAIN_H
 #define WEFT_TRAIN_H
@@ -98,6 +97,7 @@ typedef struct weft_dataset_options {
     weft_labels *labels;
     /* Of WEFT_EXAMPLES_TEXTS: what precedes anchors, and all other texts; NULL: nothing. */
     const char *query_prompt, *passage_prompt;
+    const weft_cancel *cancel; /* once it is set, loading fails with WEFT_CANCELLED; NULL: never */
 } weft_dataset_options;
 
 typedef struct weft_sample {

@@ -121,6 +121,13 @@ static void expect_adapter(const char *state, const char *id, const char *expect
     "--seed 5 --epochs 2 --batch-size 4 --lr 2e-3 --rank 4 --dropout 0.1 --targets "               \
     "q_proj,down_proj --save-every 5"
 
+/* Longer ones. */
+#define LONG_OPTIONS                                                                               \
+    ", \"seed\": 5, \"hyperparameters\": {\"n_epochs\": 8, \"batch_size\": 4}, \"weft\": "         \
+    "{\"rank\": 4, \"dropout\": 0.1, \"save_every\": 5}"
+#define LONG_WORDS                                                                                 \
+    "--seed 5 --epochs 8 --batch-size 4 --lr 2e-4 --rank 4 --dropout 0.1 --save-every 5"
+
 static void a_job_trains_what_weft_train_does_while_clients_are_answered(void)
 {
     const char *state = check_temporary("state");
@@ -177,28 +184,185 @@ static void a_job_trains_what_weft_train_does_while_clients_are_answered(void)
     weft_free(id);
 }
 
-/* Kills the server in the middle of a job, and stops it once more. */
+/* The job's lines of metrics.jsonl so far, which have times; the caller frees them. */
+static char *read_metrics(const char *state, const char *id)
+{
+    char *path = weft_format("%s/runs/%s/metrics.jsonl", state, id), *text = NULL;
+    CHECK_OK(weft_file_read(path, 0, &text, NULL));
+    weft_free(path);
+    return text;
+}
+
+static void expect_record(const char *state, const char *id, const char *part)
+{
+    char *path = weft_format("%s/jobs/%s.json", state, id), *text = NULL;
+    CHECK_OK(weft_file_read(path, 0, &text, NULL));
+    CHECK_CONTAINS(text, part);
+    weft_free(path);
+    weft_free(text);
+}
+
+/* Kills the server in the middle of a job, and stops it once more. Updates before the checkpoint
+ * are not made again. */
 static void jobs_continue_after_kills_and_stops(void)
 {
     const char *state = check_temporary("killed");
     char *data = jobs_rows(48);
     size_t n = 0;
     command c = start(state);
-    char *expected = train_alone("unkilled", data, WORDS, &n);
-    char *file = jobs_upload(c.port, "cats.jsonl", data), *id = jobs_create(c.port, file, OPTIONS);
+    char *expected = train_alone("unkilled", data, LONG_WORDS, &n);
+    char *file = jobs_upload(c.port, "cats.jsonl", data),
+         *id = jobs_create(c.port, file, LONG_OPTIONS);
     jobs_await_steps(c.port, id, 7);
     stop(&c, SIGKILL);
+    expect_record(state, id, "\"status\":\"running\"");
+    char *before = read_metrics(state, id), *line = before;
+    for (int i = 0; i < 5 && line != NULL; i++)
+        line = strchr(line, '\n') != NULL ? strchr(line, '\n') + 1 : NULL;
+    CHECK(line != NULL);
     c = start(state);
     jobs_await_steps(c.port, id, 12);
     stop(&c, SIGTERM);
+    expect_record(state, id, "\"status\":\"queued\"");
     c = start(state);
     json_object *job = jobs_await(c.port, id);
     jobs_ended(job, "succeeded");
     expect_adapter(state, id, expected, n);
-    CHECK_EQ_INT(jobs_count_metrics(c.port, id), 24);
+    CHECK_EQ_INT(jobs_count_metrics(c.port, id), 96);
+    char *after = read_metrics(state, id);
+    if (line != NULL && after != NULL && CHECK(strlen(after) > (size_t)(line - before)))
+        CHECK_BYTES(after, before, (size_t)(line - before));
+    json_object_put(job);
+    stop(&c, SIGTERM);
+    weft_free(before);
+    weft_free(after);
+    weft_free(expected);
+    weft_free(file);
+    weft_free(data);
+    weft_free(id);
+}
+
+/* A job trains beside an adapter that is served, whose answers stay what they are. */
+static void jobs_train_beside_adapters(void)
+{
+    const char *state = check_temporary("beside");
+    char *data = jobs_rows(48),
+         *adapter = weft_format("style=%s.run/last", check_temporary("style"));
+    size_t n = 0;
+    weft_free(train_alone("style", data, "--steps 4 --lr 1e-2", &n));
+    char *expected = train_alone("besides", data, WORDS, &n);
+    command c = start_with(state, "--adapter", adapter);
+    char *file = jobs_upload(c.port, "cats.jsonl", data), *before = client_answer(c.port, "style"),
+         *plain = client_answer(c.port, "storyteller");
+    CHECK(strcmp(before, plain) != 0);
+    char *id = jobs_create(c.port, file, OPTIONS);
+    json_object *job = jobs_get(c.port, id, "");
+    for (int answers = 0; answers < 3 || jobs_is(job, "queued") || jobs_is(job, "running");
+         answers++) {
+        char *styled = client_answer(c.port, "style"),
+             *other = client_answer(c.port, "storyteller");
+        CHECK_STR(styled, before);
+        CHECK_STR(other, plain);
+        weft_free(styled);
+        weft_free(other);
+        json_object_put(job);
+        job = jobs_get(c.port, id, "");
+        if (job == NULL)
+            break;
+    }
+    jobs_ended(job, "succeeded");
+    expect_adapter(state, id, expected, n);
+    json_object_put(job);
+    stop(&c, SIGTERM);
+    weft_free(adapter);
+    weft_free(before);
+    weft_free(plain);
+    weft_free(expected);
+    weft_free(file);
+    weft_free(data);
+    weft_free(id);
+}
+
+static char *pairs(int n)
+{
+    char *text = weft_strdup("");
+    for (int i = 0; i < n; i++) {
+        char *more =
+            weft_format("%s{\"prompt\": \"The cat number %d says\", \"chosen\": \" hello to "
+                        "the dog.\", \"rejected\": \" nothing to the sun %d times.\"}\n",
+                        text, i, i);
+        weft_free(text);
+        text = more;
+    }
+    return text;
+}
+
+/* A preference job, which is stopped before its first update and continues there. */
+static void preference_jobs_stop_before_the_first_update(void)
+{
+    const char *state = check_temporary("pairs");
+    char *data = pairs(300);
+    size_t n = 0;
+    command c = start(state);
+    char *expected = train_alone("pair", data,
+                                 "--objective dpo --seed 3 --steps 3 --batch-size 2 --lr 2e-4", &n);
+    char *file = jobs_upload(c.port, "pairs.jsonl", data),
+         *id = jobs_create(c.port, file,
+                           ", \"seed\": 3, \"weft\": {\"steps\": 3}, \"method\": {\"type\": "
+                           "\"dpo\", \"dpo\": {\"hyperparameters\": {\"batch_size\": 2}}}");
+    char *progress = weft_format("%s/runs/%s/unfinished-reference.safetensors", state, id),
+         *folder = weft_format("%s/runs/%s", state, id);
+    for (int i = 0; i < 1000 && access(folder, F_OK) != 0; i++) /* made before the reference */
+        client_pause(5);
+    client_pause(100);
+    stop(&c, SIGTERM);
+    expect_record(state, id, "\"status\":\"queued\"");
+    CHECK(access(progress, F_OK) == 0);
+    c = start(state);
+    json_object *job = jobs_await(c.port, id);
+    jobs_ended(job, "succeeded");
+    expect_adapter(state, id, expected, n);
     json_object_put(job);
     stop(&c, SIGTERM);
     weft_free(expected);
+    weft_free(progress);
+    weft_free(folder);
+    weft_free(file);
+    weft_free(data);
+    weft_free(id);
+}
+
+/* With a validation file the adapter with the lowest validation loss is served. */
+static void jobs_with_validation_serve_the_best_adapter(void)
+{
+    const char *state = check_temporary("validated");
+    char *data = jobs_rows(48),
+         *other = weft_strdup("{\"prompt\": \"The\", \"completion\": \" sun\"}\n");
+    command c = start(state);
+    char *file = jobs_upload(c.port, "cats.jsonl", data),
+         *held_out = jobs_upload(c.port, "other.jsonl", other);
+    char *more = weft_format(OPTIONS ", \"validation_file\": \"%s\"", held_out);
+    char *id = jobs_create(c.port, file, more);
+    json_object *job = jobs_await(c.port, id), *events = jobs_get(c.port, id, "/events?limit=100");
+    jobs_ended(job, "succeeded");
+    CHECK_CONTAINS(json_object_to_json_string(events), "validation loss=");
+    CHECK_CONTAINS(json_object_to_json_string(events), "valid_loss");
+    char *best = weft_format("%s/runs/%s/best", state, id);
+    char *expected =
+        client_alone_with(best, "Once upon a time", &(weft_generate_options){.max_tokens = 12});
+    char *served = client_answer(c.port, client_text(job, "fine_tuned_model"));
+    json_object *choice = json_tokener_parse(served);
+    CHECK_STR(client_text(choice, "text"), expected);
+    json_object_put(choice);
+    json_object_put(events);
+    json_object_put(job);
+    stop(&c, SIGTERM);
+    weft_free(best);
+    weft_free(expected);
+    weft_free(served);
+    weft_free(more);
+    weft_free(held_out);
+    weft_free(other);
     weft_free(file);
     weft_free(data);
     weft_free(id);
@@ -315,6 +479,8 @@ static void jobs_that_need_too_much_memory_are_refused(void)
 }
 
 CHECK_MAIN("serve_teach", CHECK_CASE(a_job_trains_what_weft_train_does_while_clients_are_answered),
-           CHECK_CASE(jobs_continue_after_kills_and_stops),
+           CHECK_CASE(jobs_continue_after_kills_and_stops), CHECK_CASE(jobs_train_beside_adapters),
+           CHECK_CASE(preference_jobs_stop_before_the_first_update),
+           CHECK_CASE(jobs_with_validation_serve_the_best_adapter),
            CHECK_CASE(failures_name_the_line_and_jobs_can_be_cancelled),
            CHECK_CASE(jobs_that_need_too_much_memory_are_refused))

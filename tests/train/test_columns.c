@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "train/columns.h"
@@ -191,13 +192,68 @@ static void columns_of_data_are_checked(void)
     weft_evaluation result;
     CHECK_EQ_INT(weft_evaluate(model, d, &o, &result), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "objective dpo: data: missing column reference");
-    CHECK_OK(weft_dataset_add_reference(d, model, 0, NULL));
+    CHECK_OK(weft_dataset_add_reference(d, model, NULL));
     CHECK_OK(weft_evaluate(model, d, &o, &result));
     o.objective = &weft_objective_simpo;
     CHECK_OK(weft_evaluate(model, d, &o, &result));
     o.objective = &strict;
     CHECK_EQ_INT(weft_evaluate(model, d, &o, &result), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "objective simpo: data: surplus column reference");
+    weft_dataset_free(d);
+    weft_model_free(model);
+}
+
+/* Writes a file of reference log-probabilities of the first examples. */
+static void write_progress(const weft_dataset *d, const char *path, const float *values, int n)
+{
+    const char *const names[] = {"reference"};
+    weft_safetensors *file = NULL;
+    char hash[64] = "", count[16];
+    CHECK_OK(weft_dataset_save_reference(d, path));
+    if (CHECK_OK(weft_safetensors_open(path, &file)))
+        snprintf(hash, sizeof hash, "%s", weft_safetensors_metadata(file, "weft.samples"));
+    weft_safetensors_close(file);
+    snprintf(count, sizeof count, "%d", n);
+    weft_array *const column[] = {weft_from_data(values, WEFT_FLOAT32, WEFT_DIMS(2 * EXAMPLES))};
+    CHECK_OK(weft_safetensors_save(
+        path, names, column, 1,
+        (const weft_metadata[]){{"weft.samples", hash}, {"weft.examples", count}}, 2));
+}
+
+/* What was computed of a reference is kept, and not computed again. */
+static void an_unfinished_reference_continues(void)
+{
+    char path[512];
+    float all[2 * EXAMPLES], begun[2 * EXAMPLES] = {0};
+    weft_model *model = load();
+    weft_dataset *d = examples_of(WEFT_EXAMPLES_PAIRS, 0, false);
+    weft_cancel *cancel = weft_cancel_new();
+    snprintf(path, sizeof path, "%s", check_temporary("progress.safetensors"));
+    weft_reference_options o = {.batch_size = 2, .cancel = cancel, .progress = path};
+    CHECK_OK(weft_dataset_add_reference(d, model, &o));
+    CHECK(access(path, F_OK) != 0);
+    memcpy(all, weft_dataset_reference(d), sizeof all);
+    /* The entries of an example are side by side. */
+    for (int i = 0; i < 2; i++) {
+        begun[2 * i] = 100;
+        begun[2 * i + 1] = 100;
+    }
+    write_progress(d, path, begun, 2);
+    CHECK_STATUS(weft_dataset_load_reference(d, path), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "2 of 5 examples");
+    CHECK_OK(weft_dataset_add_reference(d, model, &o));
+    for (int i = 0; i < 2 * EXAMPLES; i++)
+        CHECK(weft_dataset_reference(d)[i] == (i < 4 ? 100 : all[i]));
+    /* One that was cancelled keeps them, too, and leaves the dataset as it was. */
+    weft_cancel_set(cancel);
+    CHECK_STATUS(weft_dataset_add_reference(d, model, &o), WEFT_CANCELLED);
+    CHECK_CONTAINS(weft_error_message(), "after 2 of 5 examples");
+    CHECK(weft_dataset_reference(d)[0] == 100);
+    weft_cancel_clear(cancel);
+    write_progress(d, path, begun, 6); /* more than there are: computed anew */
+    CHECK_OK(weft_dataset_add_reference(d, model, &o));
+    CHECK_BYTES(weft_dataset_reference(d), all, sizeof all);
+    weft_cancel_free(cancel);
     weft_dataset_free(d);
     weft_model_free(model);
 }
@@ -319,5 +375,5 @@ static void own_objective_reads_its_column(void)
 }
 
 CHECK_MAIN("columns", CHECK_CASE(wrong_columns_are_named), CHECK_CASE(numbers_of_texts_are_checked),
-           CHECK_CASE(columns_of_data_are_checked), CHECK_CASE(parts_are_batches),
-           CHECK_CASE(own_objective_reads_its_column))
+           CHECK_CASE(columns_of_data_are_checked), CHECK_CASE(an_unfinished_reference_continues),
+           CHECK_CASE(parts_are_batches), CHECK_CASE(own_objective_reads_its_column))

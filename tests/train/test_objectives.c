@@ -128,7 +128,8 @@ static void run_steps(const golden *g, const numbers *n, weft_model *model)
     for (int s = 0; s < STEPS; s++) {
         data[s] = pairs_of(n, s);
         if (o.objective->columns & WEFT_COLUMN_REFERENCE)
-            CHECK_OK(weft_dataset_add_reference(data[s], model, 3, NULL));
+            CHECK_OK(weft_dataset_add_reference(data[s], model,
+                                                &(weft_reference_options){.batch_size = 3}));
     }
     CHECK_OK(weft_trainer_new(model, &o, &trainer));
     for (int s = 0; trainer && s < (check_few() ? 5 : STEPS); s++) {
@@ -295,7 +296,7 @@ static weft_status train(const run *r, const char *folder, bool resume, history 
     weft_status status = WEFT_INVALID;
     model = r->whole ? recipe_model(run_base, NULL) : starting_model();
     if (model && !r->no_reference)
-        CHECK_OK(weft_dataset_add_reference(d, model, 0, NULL));
+        CHECK_OK(weft_dataset_add_reference(d, model, NULL));
     if (model &&
         CHECK_OK(r->packed ? weft_batches_new_packed(d, 2, 4 * RUN_LENGTH, 0, &batches)
                            : weft_batches_new(d, 2, 0, &batches)) &&
@@ -440,7 +441,8 @@ static void make_updates(const golden *g, const numbers *n, bool compile, weft_t
         weft_batches *batches = NULL;
         weft_batch parts[2] = {{0}};
         if (o.objective->columns & WEFT_COLUMN_REFERENCE)
-            CHECK_OK(weft_dataset_add_reference(data, model, 3, NULL));
+            CHECK_OK(weft_dataset_add_reference(data, model,
+                                                &(weft_reference_options){.batch_size = 3}));
         const int64_t rows = n->rows / 2;
         CHECK_OK(weft_batches_new(data, s < 2 ? rows - 1 : rows, 0, &batches));
         for (int i = 0; i < (s < 2 ? 2 : 1); i++)
@@ -499,7 +501,8 @@ static void evaluation_has_the_objectives_loss(void)
         weft_evaluation found;
         if (o.objective->columns & WEFT_COLUMN_REFERENCE) {
             CHECK_STATUS(weft_evaluate(model, data, &o, &found), WEFT_INVALID);
-            CHECK_OK(weft_dataset_add_reference(data, model, 3, NULL));
+            CHECK_OK(weft_dataset_add_reference(data, model,
+                                                &(weft_reference_options){.batch_size = 3}));
         }
         CHECK_OK(weft_evaluate(model, data, &o, &found));
         CHECK_RELATIVE(found.loss, n.loss[0], 2e-6); /* 1.3e-6 on a device, less on the CPU */

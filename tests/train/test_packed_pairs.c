@@ -145,7 +145,7 @@ static void packed_rows_train_as_padded_ones(const char *name)
         if (weft__rows_per_example(objective->examples, 0) == 1 || objective->compare)
             continue; /* they are not packed */
         weft_dataset *d = examples_of(objective, weft_model_info_of(model)->vocab_size);
-        CHECK_OK(weft_dataset_add_reference(d, model, 3, NULL));
+        CHECK_OK(weft_dataset_add_reference(d, model, &(weft_reference_options){.batch_size = 3}));
         if (only_batch(d, true, &packed) && only_batch(d, false, &padded)) {
             CHECK_EQ_INT(weft__batch_examples(&packed), weft__batch_examples(&padded));
             CHECK_EQ_INT(packed.n_tokens, padded.n_tokens);
@@ -199,7 +199,7 @@ static void make_updates(const weft_objective *objective, setting s, weft_train_
     CHECK_OK(weft_nn_lora_inject(weft_model_module(model), &lora));
     CHECK_OK(weft_nn_eval(weft_model_module(model)));
     weft_dataset *d = examples_of(objective, weft_model_info_of(model)->vocab_size);
-    CHECK_OK(weft_dataset_add_reference(d, model, 0, NULL));
+    CHECK_OK(weft_dataset_add_reference(d, model, NULL));
     if (only_batch(d, s.packed, &batch) && CHECK_OK(weft_trainer_new(model, &o, &trainer))) {
         for (int i = 0; i < UPDATES; i++)
             CHECK_OK(weft_trainer_step(trainer, &batch, 1, 1, &reports[i]));

@@ -129,7 +129,8 @@ static void train(weft_group *group, void *argument)
         r->o.callback = run_keep;
     weft_status status = WEFT_OK;
     if (r->o.objective->columns & WEFT_COLUMN_REFERENCE)
-        status = weft_dataset_add_reference(r->data, r->model, 3, group);
+        status = weft_dataset_add_reference(
+            r->data, r->model, &(weft_reference_options){.batch_size = 3, .group = group});
     if (status == WEFT_OK)
         status = weft_trainer_new(r->model, &r->o, &trainer);
     if (status == WEFT_OK)

@@ -56,7 +56,8 @@ static weft_dataset *completions_of(const weft_objective *objective,
     const char *path = check_fixture("train/policies/completions.jsonl");
     const double beta = o->beta != 0 ? o->beta : objective->defaults.beta;
     if (CHECK_OK(weft_dataset_load_completions(path, objective, o, &d)) && model && beta != 0)
-        CHECK_OK(weft_dataset_add_reference(d, model, 5, group));
+        CHECK_OK(weft_dataset_add_reference(
+            d, model, &(weft_reference_options){.batch_size = 5, .group = group}));
     return d;
 }
 

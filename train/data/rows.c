@@ -28,6 +28,8 @@ weft_status weft__reader_row_done(weft__reader *r, const char *where, weft_statu
                                   const weft_dataset_info *before)
 {
     weft_dataset_info *now = &r->rows->info;
+    if (r->o.cancel != NULL && weft_cancel_is_set(r->o.cancel))
+        return weft_fail(WEFT_CANCELLED, "%s: reading was stopped at %s", r->source, where);
     if (status == WEFT_INVALID || status == WEFT_UNSUPPORTED) { /* removes its samples */
         *now = *before;
         r->rows->n_ids = before->tokens;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/eval/pause.h"
 #include "core/failure.h"
 #include "core/io/folder.h"
 #include "core/io/temporary.h"
@@ -348,15 +349,19 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__run_s
     weft_status status = weft__folder_open_beside(path, &f);
     if (status == WEFT_OK)
         status = write_weights(trainer, f.path);
+    weft__pause(WEFT_PAUSE_DISK); /* what follows does not use the module tree */
     if (status == WEFT_OK)
         status = save_training(trainer, f.path, state, identity);
     status = weft__folder_replace(&f, path, status);
+    weft__pause(WEFT_PAUSE_DISK_DONE);
     weft_free(path);
     if (status == WEFT_OK)
         status = point_last(trainer, step);
+    weft__pause(WEFT_PAUSE_DISK);
     weft__folder_sync(folder);
     if (status == WEFT_OK) /* otherwise `last` still points to an older one */
         weft__checkpoint_prune(folder, step, keep);
+    weft__pause(WEFT_PAUSE_DISK_DONE);
     return status;
 }
 
