@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -22,9 +23,16 @@ enum { SEEN = 1 << 18, SECONDS = 20 };
 #define MARKS_OFF "\033[?2004l"
 #define PASTED(text) "\033[200~" text "\033[201~"
 
+/* How a chat ended: its wait status, and the terminal's modes then. */
+typedef struct ending {
+    int status;
+    struct termios modes;
+} ending;
+
 /* A chat on a pseudo-terminal. */
 typedef struct terminal {
-    int master, slave; /* slave: kept open, so that its modes can be read at the end */
+    int master, slave;
+    int channel; /* to the session's leader: brings the ending, and ends the leader when closed */
     pid_t child;
     char seen[SEEN];
     size_t n, from; /* bytes seen; where the search for the next text starts */
@@ -51,10 +59,11 @@ static const char *history_file(void)
 }
 
 /* The leader of the terminal's session, as a shell is: runs the command in a group of its own, and
- * continues it a moment after it has stopped. Exits as the command, with 128 + N for a signal. */
-static void lead(const char *command)
+ * continues it a moment after it has stopped. Its exit hangs up the terminal, which resets the
+ * modes and drops output, so it reports the ending first and then waits. */
+static void lead(const char *command, int channel)
 {
-    int status = 0;
+    ending e = {0};
     setsid();
     ioctl(t.slave, TIOCSCTTY, 0);
     const pid_t chat = fork();
@@ -63,18 +72,23 @@ static void lead(const char *command)
         signal(SIGTTOU, SIG_IGN);
         tcsetpgrp(t.slave, getpid());
         signal(SIGTTOU, SIG_DFL);
+        signal(SIGHUP, SIG_DFL); /* the suite may run under nohup */
         for (int fd = 0; fd < 3; fd++)
             dup2(t.slave, fd);
         close(t.slave);
         close(t.master);
+        close(channel);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
-    while (waitpid(chat, &status, WUNTRACED) == chat && WIFSTOPPED(status)) {
+    while (waitpid(chat, &e.status, WUNTRACED) == chat && WIFSTOPPED(e.status)) {
         usleep(200000);
         kill(-chat, SIGCONT);
     }
-    _exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+    char more;
+    if (tcgetattr(t.slave, &e.modes) == 0 && write(channel, &e, sizeof e) == sizeof e)
+        (void)!read(channel, &more, 1);
+    _exit(0);
 }
 
 /* Starts `weft chat` with the options; `environment` is as for env(1). False: the case is skipped,
@@ -95,9 +109,15 @@ static bool start(const char *environment, const char *options)
     tcgetattr(t.slave, &t.modes);
     snprintf(command, sizeof command, "exec env TERM=xterm XDG_STATE_HOME=%s %s %s chat %s %s",
              state(), environment, check_built("cli/weft"), model(), options);
+    int channel[2];
+    CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel), 0);
+    t.channel = channel[0];
     t.child = fork();
-    if (t.child == 0)
-        lead(command);
+    if (t.child == 0) {
+        close(channel[0]);
+        lead(command, channel[1]);
+    }
+    close(channel[1]);
     return true;
 }
 
@@ -131,29 +151,29 @@ static void type(const char *keys)
     CHECK(write(t.master, keys, strlen(keys)) == (ssize_t)strlen(keys));
 }
 
-/* Waits for the end of the process and returns its exit status. The terminal then has its first
- * modes, and does not mark pasted texts. */
+/* Waits for the end of the process and returns its exit status, or 128 + N for signal N.
+ * The terminal then has its first modes, and does not mark pasted texts. */
 static int finish(void)
 {
-    int status = -1;
-    for (int i = 0; i < 10 * SECONDS; i++) {
-        while (read_more(10))
-            continue;
-        if (waitpid(t.child, &status, WNOHANG) == t.child)
-            break;
-        if (i == 10 * SECONDS - 1) {
-            CHECK_FAIL("the chat does not end: %s", t.seen + t.from);
-            kill(t.child, SIGKILL);
-            waitpid(t.child, &status, 0);
-        }
-        usleep(90000);
+    ending e = {.status = -1};
+    struct pollfd ended = {.fd = t.channel, .events = POLLIN};
+    const time_t end = time(NULL) + SECONDS;
+    while (poll(&ended, 1, 20) == 0 && time(NULL) < end)
+        (void)read_more(10);
+    const bool reported = ended.revents != 0 && read(t.channel, &e, sizeof e) == sizeof e;
+    if (!reported) {
+        CHECK_FAIL("the chat does not end: %s", t.seen + t.from);
+        kill(-tcgetpgrp(t.master), SIGKILL);
     }
-    while (read_more(10))
+    while (read_more(50))
         continue;
-    struct termios modes;
-    tcgetattr(t.slave, &modes);
-    CHECK_EQ_INT(modes.c_lflag & (ECHO | ICANON | ISIG), t.modes.c_lflag & (ECHO | ICANON | ISIG));
-    CHECK_EQ_INT(modes.c_iflag & ICRNL, t.modes.c_iflag & ICRNL);
+    close(t.channel);
+    waitpid(t.child, NULL, 0);
+    if (reported) {
+        CHECK_EQ_INT(e.modes.c_lflag, t.modes.c_lflag);
+        CHECK_EQ_INT(e.modes.c_iflag, t.modes.c_iflag);
+        CHECK_EQ_INT(e.modes.c_oflag, t.modes.c_oflag);
+    }
     const char *on = NULL, *off = NULL;
     for (const char *at = t.seen; (at = strstr(at, MARKS_ON)) != NULL; at++)
         on = at;
@@ -162,10 +182,15 @@ static int finish(void)
     CHECK(on != NULL ? off > on : off == NULL);
     close(t.master);
     close(t.slave);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return WIFSIGNALED(e.status) ? 128 + WTERMSIG(e.status) : WEXITSTATUS(e.status);
 }
 
-#define PROMPT MARKS_ON
+/* Waits until a line is read: before the prompt is drawn, Ctrl-D is not the editor's. */
+static void expect_prompt(void)
+{
+    expect(MARKS_ON);
+    expect("> ");
+}
 
 /* ---- pasted texts --------------------------------------------------------------------------- */
 
@@ -173,14 +198,14 @@ static void a_pasted_text_is_one_message(void)
 {
     if (!start("", "-n 3 -t 0"))
         return;
-    expect(PROMPT);
+    expect_prompt();
     type("so: " PASTED("first line\rsecond \033[31m\"line\"\r\n\tthird \xC3\xBC\r") " end\r");
-    expect(PROMPT);
+    expect_prompt();
     type("/history\r");
     expect(
         "\"role\": \"user\", \"content\": \"so: first line\\nsecond [31m\\\"line\\\"\\n\\n\\tthird "
         "\xC3\xBC end\"");
-    expect(PROMPT);
+    expect_prompt();
     type("/quit\r");
     CHECK_EQ_INT(finish(), 0);
     int users = 0;
@@ -200,7 +225,7 @@ static void large_pasted_texts_are_complete(void)
     for (int i = 0; i < 300; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "line %d of a long text\r", i);
     snprintf(text + n, sizeof text - n, "the end\033[201~\r");
-    expect(PROMPT);
+    expect_prompt();
     for (const char *at = text; *at != '\0';) { /* no more than the terminal's buffer at a time */
         const size_t part = strlen(at) < 500 ? strlen(at) : 500;
         CHECK(write(t.master, at, part) == (ssize_t)part);
@@ -209,11 +234,11 @@ static void large_pasted_texts_are_complete(void)
             continue;
     }
     expect("(system text set)");
-    expect(PROMPT);
+    expect_prompt();
     snprintf(keys, sizeof keys, "/save %s\r", file);
     type(keys);
     expect("(saved)");
-    expect(PROMPT);
+    expect_prompt();
     type("/quit\r");
     CHECK_EQ_INT(finish(), 0);
     const output o = shell_command(NULL,
@@ -240,7 +265,7 @@ static void the_terminal_is_restored_at_every_end(void)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!start("", "-n 3 -t 0"))
             return;
-        expect(PROMPT);
+        expect_prompt();
         for (const char *key = all[i].keys; *key != '\0'; key++) {
             if (*key == '\x03' || *key == '\x04') {
                 while (read_more(200))
@@ -259,16 +284,18 @@ static void a_stopped_chat_continues(void)
 {
     if (!start("", "-n 3 -t 0"))
         return;
+    expect_prompt();
     for (int i = 0; i < 2; i++) {
-        expect(PROMPT);
         while (read_more(200))
             continue;
         type("\x1a");
         expect(MARKS_OFF);
+        expect(MARKS_ON); /* the prompt may be drawn before that */
     }
-    expect(PROMPT);
+    while (read_more(200))
+        continue;
     type(PASTED("a\rb") "\r");
-    expect(PROMPT);
+    expect_prompt();
     type("/history\r");
     expect("\"content\": \"a\\nb\"");
     type("/quit\r");
@@ -286,9 +313,9 @@ static void run_lines(const char *environment, const char *options, const char *
 {
     if (!start(environment, options))
         return;
-    expect(PROMPT);
+    expect_prompt();
     type(keys);
-    expect(PROMPT);
+    expect_prompt();
     type("/quit\r");
     CHECK_EQ_INT(finish(), 0);
 }
@@ -304,12 +331,12 @@ static void lines_are_kept_for_later_runs(void)
     CHECK_STR(o.out, "one \\\\ \\ntwo\n/quit\n");
     if (!start("", "-n 3 -t 0")) /* the second arrow up brings back the text */
         return;
-    expect(PROMPT);
+    expect_prompt();
     type("\033[A\033[A\r");
-    expect(PROMPT);
+    expect_prompt();
     type("/history\r");
     expect("\"content\": \"one \\\\ \\ntwo\"");
-    expect(PROMPT);
+    expect_prompt();
     type("/quit\r");
     CHECK_EQ_INT(finish(), 0);
     o = shell_command(NULL, "cat %s", history_file());
@@ -358,12 +385,12 @@ static void the_file_is_bounded(void)
     CHECK_EQ_INT(o.code, 0);
     if (!start("", "-n 3 -t 0"))
         return;
-    expect(PROMPT);
+    expect_prompt();
     type("\033[A\r"); /* the last well-formed entry */
-    expect(PROMPT);
+    expect_prompt();
     type("/history\r");
     expect("\"content\": \"line 1500\"");
-    expect(PROMPT);
+    expect_prompt();
     type("/quit\r");
     CHECK_EQ_INT(finish(), 0);
     CHECK_EQ_INT(stat(history_file(), &info), 0);
@@ -378,20 +405,20 @@ static void tab_completes_commands(void)
 {
     if (!start("", "-n 3 -t 0"))
         return;
-    expect(PROMPT);
+    expect_prompt();
     type("/hi\t\r");
     expect("[]");
-    expect(PROMPT);
+    expect_prompt();
     type("/s\t");
     expect("/system  /save  /stats  ");
     type("ys\tBe brief.\r");
     expect("(system text set)");
-    expect(PROMPT);
+    expect_prompt();
     type("a\tb\r");
-    expect(PROMPT);
+    expect_prompt();
     type("/history\r");
     expect("\"content\": \"a\\tb\"");
-    expect(PROMPT);
+    expect_prompt();
     type("/zz\t\x15/quit\r"); /* an unknown command stays as it is; Ctrl-U clears the line */
     CHECK_EQ_INT(finish(), 0);
 }
@@ -423,7 +450,7 @@ static void the_start_names_model_and_adapter(void)
     if (!start("", options))
         return;
     expect(wanted);
-    expect(PROMPT);
+    expect_prompt();
     type("\x04");
     CHECK_EQ_INT(finish(), 0);
 }
