@@ -90,6 +90,7 @@ find "$source" -name '*.md' -exec sed -i -E \
 # Every message below the section that explains it, for the search.
 tools/messages.sh | cut -f 2- | sort -u | awk -F'\t' '
     BEGIN { print "# All messages\n\n`...` stands for names and numbers." }
+    $1 == "none" { next } # a title of a picture, not a message
     $1 != section {
         section = title = $1
         gsub(/-/, " ", title)
