@@ -4,6 +4,7 @@ loaded from elsewhere, no page wider than the phone; then searches. Writes scree
 import pathlib
 import sys
 import tempfile
+from urllib.parse import urlencode
 
 from browser import Browser, check
 
@@ -35,8 +36,8 @@ def look(b, site, folder):
                             ("weft_matmul", "docs/reference/products.html"),
                             ("memory limit reached", "docs/troubleshooting.html")):
             opened(b, site, "index.html")
-            b.run("const form = document.querySelector('form[action$=\"search.html\"]');"
-                  "form.elements.q.value = '%s'; form.submit()" % words)
+            action = b.run("document.querySelector('form[action$=\"search.html\"]').action")
+            b.call("Page.navigate", url=action + "?" + urlencode({"q": words}))
             b.wait("location.pathname.endsWith('search.html') && "
                    "document.querySelectorAll('ul.search li').length > 0 && "
                    "document.querySelector('.search-summary').textContent.includes('found')")
