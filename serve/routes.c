@@ -43,8 +43,9 @@ static void put_model(const serve_server *server, const serve_adapter *adapter, 
     serve_put(out,
               "{'id': %s, 'object': 'model', 'type': 'model', 'created': %i, 'created_at': %s, "
               "'owned_by': 'weft', 'display_name': %s, 'lifecycle': 'active', 'max_model_len': %i, "
-              "'meta': {'n_vocab': %i, 'n_ctx': %i}",
-              name, created, date, name, server->positions, server->vocabulary, server->positions);
+              "'meta': {'n_vocab': %i, 'n_ctx': %i, 'fine_tuning': %b}",
+              name, created, date, name, server->positions, server->vocabulary, server->positions,
+              adapter == NULL && server->teacher != NULL);
     if (adapter != NULL)
         serve_put(out, ", 'root': %s, 'parent': %s", name, server->options.name);
     serve_put(out, "}");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tests/page.sh BUILD [FOLDER] -- drives the page of `weft serve` in headless Chromium
-# (serve/browser.py), with an API key and two adapters of the storyteller; writes screenshots to
+# (serve/browser.py), with an API key, two adapters of the storyteller and a fine-tuning job; writes screenshots to
 # FOLDER. Skipped (77) without Chromium or Python.
 set -euo pipefail
 weft=$(cd "$1" && pwd)/cli/weft
@@ -29,7 +29,8 @@ cat >"$work/chat.jinja" <<'END'
 END
 export WEFT_API_KEY=of-the-test
 "$weft" serve examples/storyteller --name storyteller --adapter cats="$work/cats/last" \
-    --adapter dogs="$work/dogs/last" --template "$work/chat.jinja" --port 0 2>"$work/serve" &
+    --adapter dogs="$work/dogs/last" --template "$work/chat.jinja" --state "$work/state" --port 0 \
+    2>"$work/serve" &
 server=$!
 for _ in $(seq 300); do
     url=$(sed -n 's/^weft: serving on //p' "$work/serve")

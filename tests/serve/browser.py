@@ -137,6 +137,34 @@ def no_scroll_sideways(b):
     check(b.run("document.documentElement.scrollWidth") <= 390, "the page scrolls sideways")
 
 
+def jobs(b, folder):
+    """Trains, and shows the job with its curve; its model can then be chosen."""
+    b.run("""(async () => {
+        const data = new FormData(), h = headers();
+        delete h["Content-Type"];
+        data.append("purpose", "fine-tune");
+        data.append("file", new Blob(['{"text": "All the birds of the town sing."}\\n']), "a.jsonl");
+        const file = await (await fetch("/v1/files",
+                                        {method: "POST", headers: h, body: data})).json();
+        await fetch("/v1/fine_tuning/jobs", {method: "POST", headers: headers(),
+            body: JSON.stringify({model: "storyteller", training_file: file.id, suffix: "birds",
+                                  weft: {steps: 12, learning_rate: 0.01}})});
+    })()""")
+    before = b.run("at('model').options.length")
+    b.run("at('show-jobs').click()")
+    b.wait("at('list').textContent.includes('succeeded')")
+    check("update 12 of 12" in b.run("at('list').textContent"), "the job's updates")
+    check(b.run("at('list').querySelector('polyline').getAttribute('points').split(' ').length")
+          == 12, "the curve of its loss")
+    b.wait("at('model').options.length === %d" % (before + 1))
+    for width, height, dark in ((1280, 800, False), (390, 844, True)):
+        b.size(width, height, dark)
+        b.shot(folder, "jobs-%d" % width)
+        if width == 390:
+            no_scroll_sideways(b)
+    b.run("at('show-jobs').click()")
+
+
 def play(b, url, folder):
     b.size(1280, 800, False)
     b.call("Page.navigate", url=url)
@@ -187,6 +215,8 @@ def play(b, url, folder):
         for dark in (False, True):
             b.size(1280, 800, dark)
             b.shot(folder, "desktop-two-" + ("dark" if dark else "light"))
+    if not b.run("at('show-jobs').hidden"):
+        jobs(b, folder)
     for dark in (False, True):
         b.size(390, 844, dark)
         no_scroll_sideways(b)
