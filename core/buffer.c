@@ -4,7 +4,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "core/device.h"
 #include "core/failpoint.h"
@@ -493,9 +498,14 @@ int64_t weft__memory_outside(void)
     return counted ? outside : 0;
 }
 
+/* Freed memory that the C library keeps counts as outside although it was in buffers at the peak:
+ * the process never held more than the most that was resident. */
 int64_t weft__memory_peak_process(void)
 {
-    return weft_memory_peak_held() + weft__memory_outside();
+    struct rusage usage = {.ru_maxrss = 0};
+    const int64_t held = weft_memory_peak_held(), all = held + weft__memory_outside(),
+                  resident = getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_maxrss * 1024 : 0;
+    return resident == 0 || all <= resident ? all : held > resident ? held : resident;
 }
 
 void weft_memory_reset_peak(void)
@@ -533,4 +543,7 @@ void weft_memory_clear_cache(void)
     weft__buffer *chain = evict(0);
     pthread_mutex_unlock(&pool.lock);
     destroy_chain(chain);
+#ifdef __GLIBC__ /* which keeps freed memory for later allocations */
+    (void)malloc_trim(0);
+#endif
 }

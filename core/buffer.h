@@ -78,7 +78,8 @@ int weft__bucket_index(int64_t bytes);
 /* Anonymous resident memory of the process that is not in buffers: the heap, stacks, data of
  * libraries. 0: unknown, or there are buffers on another device than the CPU. */
 int64_t weft__memory_outside(void);
-/* weft_memory_peak_held, and on the CPU what the process holds outside of arrays now. */
+/* weft_memory_peak_held, and on the CPU what the process holds outside of arrays now; together at
+ * most the largest resident size of the process, or weft_memory_peak_held if that is more. */
 int64_t weft__memory_peak_process(void);
 
 #endif

@@ -2,6 +2,7 @@
  * core/list.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "core/buffer.h"
 #include "core/list.h"
@@ -245,9 +246,38 @@ static void lists_survive_a_failed_allocation(void)
     weft_free(list);
 }
 
-CHECK_MAIN("memory", CHECK_CASE(buckets_waste_at_most_an_eighth),
-           CHECK_CASE(counters_follow_arrays), CHECK_CASE(wired_memory_is_locked_and_counted),
-           CHECK_CASE(the_cache_keeps_to_its_limit),
+/* Memory that was in buffers and that malloc keeps is counted once. */
+static void the_peak_counts_freed_memory_once(void)
+{
+    enum { BYTES = 3 << 20, BUFFERS = 60 }; /* smaller than those that malloc maps */
+    void *volatile between[BUFFERS];        /* what keeps malloc from returning the buffers */
+    struct rusage usage;
+    const int64_t before = weft_memory_set_cache_limit(0);
+    void *volatile large = malloc(BYTES << 3);
+    free(large); /* raises the size from which malloc maps */
+    weft_memory_reset_peak();
+    weft_scope_open();
+    for (int i = 0; i < BUFFERS; i++) {
+        CHECK_OK(weft_eval(weft_ones(WEFT_DIMS(BYTES), WEFT_UINT8)));
+        between[i] = malloc(1 << 16);
+    }
+    weft_scope_close(NULL);
+    const int64_t peak = weft__memory_peak_process();
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    CHECK(peak >= (int64_t)BYTES * BUFFERS);
+    CHECK(peak <= usage.ru_maxrss * 1024);
+    weft_memory_clear_cache();
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* which keep freed memory */
+    CHECK(weft__memory_outside() < (int64_t)BYTES * BUFFERS / 2);
+#endif
+    for (int i = 0; i < BUFFERS; i++)
+        free(between[i]);
+    weft_memory_set_cache_limit(before);
+}
+
+CHECK_MAIN("memory", CHECK_CASE(the_peak_counts_freed_memory_once),
+           CHECK_CASE(buckets_waste_at_most_an_eighth), CHECK_CASE(counters_follow_arrays),
+           CHECK_CASE(wired_memory_is_locked_and_counted), CHECK_CASE(the_cache_keeps_to_its_limit),
            CHECK_CASE(idle_buffers_are_bounded_by_those_in_use),
            CHECK_CASE(the_limit_is_kept_by_data_and_results),
            CHECK_CASE(lent_memory_is_not_counted), CHECK_CASE(an_allocation_fails_when_asked),
