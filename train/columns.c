@@ -214,7 +214,8 @@ static weft_status check_column(const weft_objective *o, const weft_batch *batch
     const weft__batch_sizes sizes = sizes_of(batch);
     const weft_dims shape = weft__column_shape(c, &sizes), found = weft_shape(a);
     const weft_dtype dtype = weft__columns[c].dtype;
-    if (weft_dtype_of(a) == dtype && weft__shape_equal(&found, &shape))
+    const bool computed = weft__columns[c].rule == WEFT__COMPUTED; /* in the teacher's dtype */
+    if ((computed || weft_dtype_of(a) == dtype) && weft__shape_equal(&found, &shape))
         return WEFT_OK;
     return weft_fail(WEFT_INVALID, "objective %s: batch: column %s: expected %s %s, got %s %s",
                      o->name, weft__columns[c].name, weft_dtype_name(dtype),

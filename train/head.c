@@ -27,8 +27,11 @@ static int head_losses(void *context, weft_array *const *in, int n_in, weft_arra
     weft__dropout_vectors(at[WEFT__HEAD_KEYS]);
     weft_array *logits = weft_model_head(h->model, at[WEFT__HEAD_HIDDEN]); /* (1, n, V) */
     weft__dropout_vectors(NULL);
-    if (h->temperature != 1)
-        logits = weft_scale(logits, 1 / h->temperature);
+    if (h->temperature != 1) /* as the sampler does: without another rounding */
+        logits = weft_scale(weft_dtype_size(weft_dtype_of(logits)) < sizeof(float)
+                                ? weft_astype(logits, WEFT_FLOAT32)
+                                : logits,
+                            1 / h->temperature);
     weft_array *targets = weft_to(at[WEFT__HEAD_TARGETS], weft_device_of(logits));
     out[0] = h->losses ? h->losses(h, logits, at) : weft_cross_entropy_rows(logits, targets);
     if (h->with_entropy) {

@@ -418,6 +418,27 @@ static void a_stored_teacher_is_close(void)
     weft_model_free(teacher);
 }
 
+/* Both heads round alike, so a model that is its own teacher has the loss 0 in every dtype. */
+static void a_model_is_its_own_teacher(void)
+{
+    static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT16};
+    static samples s;
+    read_samples(&s);
+    for (int i = 0; i < 3; i++) {
+        const weft_model_options options = {.dtype = dtypes[i]};
+        weft_model *model = NULL, *teacher = NULL;
+        weft_dataset *d = dataset_of(&s, 8);
+        CHECK_OK(weft_model_load(check_fixture("train/distill/teacher"), &options, &model));
+        CHECK_OK(weft_model_load(check_fixture("train/distill/teacher"), &options, &teacher));
+        CHECK_CLOSE(loss_of(d, model, teacher), 0, 0);
+        CHECK_OK(weft_dataset_add_teacher(d, teacher, 0, 0, 3));
+        CHECK_CLOSE(loss_of(d, model, NULL), 0, 2e-6);
+        weft_dataset_free(d);
+        weft_model_free(model);
+        weft_model_free(teacher);
+    }
+}
+
 static void a_stored_teacher_trains(void)
 {
     static run computed, loaded, compiled;
@@ -507,6 +528,6 @@ static void malformed_options_are_named(void)
 CHECK_MAIN("distill", CHECK_CASE(every_update_is_trls),
            CHECK_CASE(every_way_makes_the_same_updates), CHECK_CASE(resumed_runs_end_alike),
            CHECK_CASE(a_share_of_the_updates_samples), CHECK_CASE(a_teacher_may_read_more),
-           CHECK_CASE(a_stored_teacher_is_close), CHECK_CASE(a_stored_teacher_trains),
-           CHECK_CASE(misuse_of_a_stored_teacher_is_refused), CHECK_CASE(sampling_needs_prompts),
-           CHECK_CASE(malformed_options_are_named))
+           CHECK_CASE(a_stored_teacher_is_close), CHECK_CASE(a_model_is_its_own_teacher),
+           CHECK_CASE(a_stored_teacher_trains), CHECK_CASE(misuse_of_a_stored_teacher_is_refused),
+           CHECK_CASE(sampling_needs_prompts), CHECK_CASE(malformed_options_are_named))

@@ -65,8 +65,8 @@ static weft_array *log_probabilities(weft_array *logits, int64_t V)
 /* The divergences (1, n) from the logits (1, n, V) and the teacher's hidden states (1, n, T). */
 static weft_array *from_hidden(const weft__head_call *call, weft_array *logits, weft_array *hidden)
 {
-    weft_array *theirs = weft_model_head(call->teacher, hidden); /* (1, n, V) */
-    theirs = weft_stop_gradient(weft_scale(theirs, 1 / call->temperature));
+    weft_array *theirs = weft_astype(weft_model_head(call->teacher, hidden), WEFT_FLOAT32);
+    theirs = weft_stop_gradient(weft_scale(theirs, 1 / call->temperature)); /* (1, n, V) */
     theirs = weft_to(theirs, weft_device_of(logits));
     const int64_t own = weft_dim(logits, -1), other = weft_dim(theirs, -1),
                   V = own < other ? own : other;
@@ -186,8 +186,7 @@ weft_status weft__teacher_fill(const weft_objective *objective, const weft_objec
         return status;
     weft_array *hidden = weft_model_hidden(o->teacher, tokens, &call); /* (B, L, T) */
     weft_array *at = weft_maximum_scalar(weft_to(cells, weft_device_of(hidden)), 0);
-    hidden = weft_take(weft_flatten(hidden, 0, 1), at, 0); /* (K, T) */
-    batch->teacher = weft_astype(hidden, WEFT_FLOAT32);
+    batch->teacher = weft_take(weft_flatten(hidden, 0, 1), at, 0); /* (K, T) */
     return evaluate_columns(batch);
 }
 
