@@ -173,6 +173,8 @@ static int run_with(const train_values *v)
         status = train_open_data(v, &r);
     }
     if (status == WEFT_OK)
+        status = train_store_teacher(v, &r);
+    if (status == WEFT_OK)
         status = cli_load_model(r.path, &v->place, NULL, &r.model);
     if (status == WEFT_OK)
         status = train_add_head(v, &r);

@@ -69,6 +69,8 @@ typedef struct train_run {
     weft_embed_settings embed; /* settings for --task embed */
     weft_chat *chat;           /* NULL: the model has no chat template */
     weft_model *teacher;       /* of distillation; NULL: none, or stored */
+    char teacher_path[4096];   /* of --teacher; "": none */
+    int64_t storing;           /* bytes of a teacher whose distributions are stored first */
     weft_rewards *rewards;     /* NULL: completions have no rewards */
     double reward_weights[CLI_MOST];
     int32_t *stop; /* ends turns of the chat template; NULL: the model's ids */
@@ -268,6 +270,13 @@ weft_status train_open_teacher_samples(const train_values *v, train_run *r,
                                        const weft_dataset_options *o, double split);
 /* Opens the general text, after the model. */
 weft_status train_open_general(const train_values *v, train_run *r);
+/* Opens a stored teacher, or stores it, before the model is loaded. */
+weft_status train_store_teacher(const train_values *v, train_run *r);
+/* The bytes of a model's parameters on the device. */
+int64_t train_model_bytes(const train_values *v, weft_model *model);
+/* The tokens of the longest completion that is sampled after a prompt of the data, with the prompt;
+ * 0: none is sampled. */
+int64_t train_sampled_length(const train_values *v, const train_run *r);
 /* Opens the teacher, after the model. */
 weft_status train_open_teacher(const train_values *v, train_run *r);
 void train_print_rewards(const train_values *v); /* prints a line of the plan */

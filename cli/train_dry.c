@@ -35,7 +35,8 @@ typedef struct dry_run {
     int64_t memory; /* bytes that the run needs */
     int64_t limit;  /* 0: unknown */
     measured update;
-    bool beside; /* other threads compute: only this thread's memory is measured */
+    bool beside;  /* other threads compute: only this thread's memory is measured */
+    bool sampled; /* the largest batch is of completions that are sampled */
     int64_t sampling_rows, sampling; /* completions sampled at a time, and the bytes that they need
                                         beside the weights; 0: none are sampled */
 } dry_run;
@@ -109,7 +110,8 @@ static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint,
 static weft_status measure_samples(const dry_run *d, int n, int64_t columns, bool checkpoint,
                                    measured *out)
 {
-    const bool texts = d->o->objective->examples == WEFT_EXAMPLES_TEXTS;
+    const bool texts = d->o->objective->examples == WEFT_EXAMPLES_TEXTS,
+               sampled = train_sampled_length(d->v, d->r) > 0;
     const int unit = d->epoch.packed_pairs ? 2 : (int)d->epoch.unit;
     const int64_t length = d->epoch.packed_pairs ? (columns + 1) / 2 + 1 : columns + 1;
     int32_t *ids = calloc((size_t)length, sizeof *ids);
@@ -120,9 +122,11 @@ static weft_status measure_samples(const dry_run *d, int n, int64_t columns, boo
     if (ids == NULL || weights == NULL || samples == NULL) {
         status = weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
     } else {
-        weights[length - 1] = 1;
+        const int64_t most = texts ? 1 : train_most_tokens(d->v);
+        for (int64_t i = length > most ? length - most : 0; i < length; i++)
+            weights[i] = 1;
         for (int i = 0; i < unit * n; i++)
-            samples[i] = (weft_sample){ids, texts ? weights : NULL, length, 0};
+            samples[i] = (weft_sample){ids, texts || sampled ? weights : NULL, length, 0};
         status = weft_batch_of_samples(samples, unit * n, &batch);
     }
     if (status == WEFT_OK) {
@@ -150,12 +154,20 @@ static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoi
 static weft_status find_sampling(dry_run *d)
 {
     enum { COPIES = 4 };
-    const int64_t rows = d->v->sampling.rows;
-    if (!train_samples(d->v))
+    const int64_t rows = d->v->sampling.rows, longest = train_sampled_length(d->v, d->r);
+    const bool prompts = train_samples(d->v);
+    const int64_t all = prompts ? d->epoch.rows : d->v->batch_size;
+    if (!prompts && longest == 0)
         return WEFT_OK;
-    d->sampling_rows = rows < d->epoch.rows ? rows : d->epoch.rows;
-    const weft_cache_options o = {
-        .max_context = d->epoch.columns + 1, .kv_bits = 32, .batch = d->sampling_rows};
+    d->sampling_rows = rows < all ? rows : all;
+    d->sampled = prompts || all * (longest - 1) > d->epoch.rows * d->epoch.columns;
+    if (d->sampled && !prompts) {
+        d->epoch.rows = all;
+        d->epoch.columns = longest - 1;
+    }
+    const weft_cache_options o = {.max_context = prompts ? d->epoch.columns + 1 : longest,
+                                  .kv_bits = 32,
+                                  .batch = d->sampling_rows};
     weft_cache_plan plan;
     const weft_status status = weft_model_plan_caches(d->r->model, &o, &plan);
     d->sampling = plan.context_bytes + COPIES * d->sampling_rows *
@@ -331,11 +343,11 @@ static weft_status print_json(const dry_run *d)
     const double epoch = epoch_seconds(d);
     printf("{\"parameters\": %lld, \"trainable\": %lld, \"memory\": {\"total\": %lld, "
            "\"limit\": %lld, \"weights\": %lld, \"trained\": %lld, \"optimizer\": %lld, "
-           "\"activations\": %lld, \"peak_memory\": %lld, \"sampling\": %lld}, ",
+           "\"activations\": %lld, \"peak_memory\": %lld, \"sampling\": %lld, \"storing\": %lld}, ",
            (long long)weft_nn_count(tree, false), (long long)weft_nn_count(tree, true),
            (long long)d->memory, (long long)d->limit, (long long)d->weights, (long long)d->trained,
            (long long)optimizer_bytes(d), (long long)(d->update.peak - d->update.after),
-           (long long)d->update.peak, (long long)d->sampling);
+           (long long)d->update.peak, (long long)d->sampling, (long long)d->r->storing);
     printf("\"largest_batch\": [%lld, %lld], \"micro_batch\": %lld, \"update_seconds\": %.6g, "
            "\"updates\": %lld, "
            "\"updates_per_epoch\": %lld, \"epoch_seconds\": %.6g, \"run_seconds\": %.6g, ",
@@ -375,6 +387,9 @@ static weft_status print_plain(const dry_run *d)
            cli_bytes(d->trained));
     printf("             optimizer %s, activations and gradients %s\n",
            cli_bytes(optimizer_bytes(d)), cli_bytes(d->update.peak - d->update.after));
+    if (d->r->storing > 0)
+        printf("             storing the teacher, before the run: %s for its weights\n",
+               cli_bytes(d->r->storing));
     if (d->sampling > 0)
         printf("             sampling, before the update: %s for the KV caches and logits of %s "
                "completions\n",
@@ -420,7 +435,7 @@ static weft_status measure_largest(dry_run *d)
 {
     weft_batch batch;
     weft_status status = WEFT_OK;
-    if (d->sampling > 0) {
+    if (d->sampled) {
         status =
             measure_samples(d, (int)d->epoch.rows, d->epoch.columns, d->o->checkpoint, &d->update);
     } else {
@@ -434,6 +449,8 @@ static weft_status measure_largest(dry_run *d)
         status = measure_general(d);
     const int64_t sampling = d->sampling > 0 ? d->update.after + d->sampling : 0;
     d->memory = d->mapped + (sampling > d->update.peak ? sampling : d->update.peak);
+    if (d->memory < d->r->storing)
+        d->memory = d->r->storing;
     return status;
 }
 
@@ -468,19 +485,23 @@ static weft_status measure_run(dry_run *d)
     return status;
 }
 
+int64_t train_model_bytes(const train_values *v, weft_model *model)
+{
+    int64_t bytes;
+    return bytes_of(v, weft_model_module(model), false, &bytes) == WEFT_OK ? bytes : 0;
+}
+
 /* Computes the bytes of the run's weights, those of a teacher included, and how many of them are
  * mapped from files. */
 static weft_status find_weights(const train_values *v, const train_run *r, int64_t *weights,
                                 int64_t *trained, int64_t *mapped)
 {
     weft_module *tree = weft_model_module(r->model);
-    int64_t all = 0, teacher = 0;
+    int64_t all = 0;
     weft_status status = bytes_of(v, tree, false, &all);
     if (status == WEFT_OK)
         status = bytes_of(v, tree, true, trained);
-    if (status == WEFT_OK && r->teacher)
-        status = bytes_of(v, weft_model_module(r->teacher), false, &teacher);
-    all += teacher;
+    all += r->teacher ? train_model_bytes(v, r->teacher) : 0;
     const int64_t active = weft_memory_active();
     *weights = all - *trained;
     *mapped = all > active ? all - active : 0;

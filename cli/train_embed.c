@@ -127,6 +127,7 @@ weft_objective_options train_objective_options(const train_values *v, const trai
 {
     weft_objective_options o = v->trainer.objective_options;
     o.teacher = r->teacher;
+    o.teacher_name = r->teacher && r->teacher_path[0] ? r->teacher_path : NULL;
     if (v->task == TRAIN_EMBED) {
         o.embed = &r->embed;
         (void)embed_read_dimensions(v->dimensions, &o.dimensions); /* checked by train_read_texts */

@@ -132,53 +132,117 @@ weft_status train_open_teacher_samples(const train_values *v, train_run *r,
                            "that a chat template renders, without a system text of their own");
 }
 
+int64_t train_sampled_length(const train_values *v, const train_run *r)
+{
+    int64_t longest = 0;
+    if (!(v->trainer.objective_options.lmbda > 0) || r->data == NULL)
+        return 0;
+    for (int64_t i = 0; i < weft_dataset_info_of(r->data).samples; i++) {
+        const weft_sample s = weft_dataset_at(r->data, i);
+        int64_t n = s.length;
+        while (n > 1 && s.weights && s.weights[n - 1] == 0)
+            n--;
+        while (n > 1 && s.weights && s.weights[n - 1] != 0)
+            n--;
+        longest = n > longest ? n : longest;
+    }
+    return longest + train_most_tokens(v);
+}
+
 /* ---- the teacher ---------------------------------------------------------------------------- */
 
-/* Loads what is stored of the teacher's distributions over a dataset, or computes and saves it. */
-static weft_status store(const train_values *v, const train_run *r, weft_dataset *data,
-                         const char *end)
+/* Whether the teacher's distributions are computed and stored: unless the run has them already. */
+static bool stores(const train_values *v)
+{
+    const bool again = (v->verify || (v->trainer.resume && weft_run_exists(v->out))) &&
+                       access(v->teacher_file, R_OK) == 0;
+    return v->teacher && !again;
+}
+
+/* The number of ids of the model, which is not loaded yet: as in config.json, else that of the
+ * tokenizer. */
+static int64_t vocabulary_of(const train_run *r)
+{
+    const int64_t own = weft_tokenizer_vocab_size(r->tokenizer);
+    char *path = weft_format("%s/config.json", r->path);
+    weft_config *config = NULL;
+    int64_t n = own;
+    if (path && access(path, R_OK) == 0 && weft_config_load(path, &config) == WEFT_OK)
+        n = weft_config_int(config, "vocab_size", own);
+    weft_config_free(config);
+    weft_free(path);
+    return n > own ? n : own;
+}
+
+/* Reads the stored entries of a dataset, or computes and saves them; for --dry-run entries of the
+ * same size suffice. */
+static weft_status open_entries(const train_values *v, const train_run *r, weft_model *teacher,
+                                weft_dataset *data, const char *end)
 {
     const double temperature = v->trainer.objective_options.temperature;
     char *path = data ? weft_format("%s%s", v->teacher_file, end) : NULL;
     weft_status status =
         path || data == NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "train: out of memory");
-    if (path && r->teacher) {
-        status = weft_dataset_add_teacher(
-            data, r->teacher, weft_model_info_of(r->model)->vocab_size, temperature, v->batch_size);
-        if (status == WEFT_OK)
-            status = weft_dataset_save_teacher(data, path);
-    } else if (path) {
+    if (path && !stores(v))
         status = weft_dataset_load_teacher(data, path, temperature);
-    }
+    else if (path)
+        status = weft_dataset_add_teacher(data, v->dry_run ? NULL : teacher, vocabulary_of(r),
+                                          temperature, v->batch_size);
+    if (status == WEFT_OK && path && stores(v) && !v->dry_run)
+        status = weft_dataset_save_teacher(data, path);
     weft_free(path);
+    return status;
+}
+
+/* Checks before the computation that no other file would be replaced. */
+static weft_status check_files(const train_values *v)
+{
+    char *validation = weft_format("%s.validation", v->teacher_file);
+    weft_status status = validation ? weft_teacher_check_file(v->teacher_file)
+                                    : weft_fail(WEFT_MEMORY, "train: out of memory");
+    if (status == WEFT_OK)
+        status = weft_teacher_check_file(validation);
+    weft_free(validation);
+    return status;
+}
+
+static weft_status load_teacher(const train_values *v, train_run *r, weft_model **out)
+{
+    weft_status status =
+        cli_find_model(&v->place, v->teacher, r->teacher_path, sizeof r->teacher_path);
+    if (status == WEFT_OK)
+        status = check_tokenizer(v, r, r->teacher_path);
+    return status == WEFT_OK ? cli_load_model(r->teacher_path, &v->place, NULL, out) : status;
+}
+
+weft_status train_store_teacher(const train_values *v, train_run *r)
+{
+    weft_model *teacher = NULL;
+    if (train_objective(v) != &weft_objective_distill || v->teacher_file == NULL)
+        return WEFT_OK;
+    weft_status status = stores(v) ? check_files(v) : WEFT_OK;
+    if (status == WEFT_OK && stores(v))
+        status = load_teacher(v, r, &teacher);
+    if (teacher)
+        r->storing = train_model_bytes(v, teacher);
+    if (status == WEFT_OK)
+        status = open_entries(v, r, teacher, r->data, "");
+    if (status == WEFT_OK)
+        status = open_entries(v, r, teacher, r->validation, ".validation");
+    weft_model_free(teacher);
+    weft_memory_clear_cache();
     return status;
 }
 
 weft_status train_open_teacher(const train_values *v, train_run *r)
 {
-    char path[sizeof r->path];
-    weft_status status = WEFT_OK;
     if (train_objective(v) != &weft_objective_distill)
         return WEFT_OK;
     r->sampling = v->sampling;
-    status = train_find_stop(r);
-    if (status != WEFT_OK)
+    const weft_status status = train_find_stop(r);
+    if (status != WEFT_OK || v->teacher_file)
         return status;
-    if (v->teacher) {
-        status = cli_find_model(&v->place, v->teacher, path, sizeof path);
-        if (status == WEFT_OK)
-            status = check_tokenizer(v, r, path);
-    }
-    const bool own = v->teacher == NULL && v->teacher_system && v->teacher_file == NULL;
-    const bool stored = v->verify && v->teacher_file;
-    if (status == WEFT_OK && !stored && (v->teacher || own)) /* mapped weights are shared */
-        status = cli_load_model(own ? r->path : path, &v->place, NULL, &r->teacher);
-    if (status != WEFT_OK || v->teacher_file == NULL)
-        return status;
-    status = store(v, r, r->data, "");
-    if (status == WEFT_OK)
-        status = store(v, r, r->validation, ".validation");
-    weft_model_free(r->teacher);
-    r->teacher = NULL;
-    return status;
+    return v->teacher ? load_teacher(v, r, &r->teacher)
+                      : cli_load_model(r->path, &v->place, NULL, &r->teacher); /* mapped weights
+                                                                                  are shared */
 }

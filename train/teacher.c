@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/hash.h"
+#include "core/io/folder.h"
 #include "generate/rows.h"
 #include "train/examples.h"
 #include "train/objective/objective.h"
@@ -133,6 +135,17 @@ static weft_status take(weft_dataset *d, weft__top *top, weft_status status)
     return status;
 }
 
+uint64_t weft__top_hash(const weft__top *top)
+{
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < top->n * S; i++) {
+        uint32_t bits;
+        memcpy(&bits, &top->logprobs[i], sizeof bits);
+        hash = weft__mix(hash, (uint64_t)(uint32_t)top->ids[i] << 32 | bits);
+    }
+    return hash;
+}
+
 /* ---- computing ------------------------------------------------------------------------------ */
 
 /* What the entries are computed with: the teacher's logits of the ids below `vocabulary`. */
@@ -199,13 +212,14 @@ static weft_status read_examples(const weft_dataset *d, const source *from, int6
 weft_status weft_dataset_add_teacher(weft_dataset *dataset, weft_model *teacher, int64_t vocabulary,
                                      double temperature, int64_t batch_size)
 {
-    const int64_t own = weft_model_info_of(teacher)->vocab_size, n = dataset->info.samples;
+    const int64_t own = teacher ? weft_model_info_of(teacher)->vocab_size : INT64_MAX,
+                  n = dataset->info.samples;
     const source from = {teacher, vocabulary > 0 && vocabulary < own ? vocabulary : own};
     int64_t B = batch_size > 0 ? batch_size : DEFAULT_BATCH;
     B = B < MOST_ROWS ? B : MOST_ROWS;
     if (dataset->info.examples != WEFT_EXAMPLES_SINGLE)
         return weft_fail(WEFT_INVALID, "teacher: expected single samples");
-    weft_status status = weft__rows_expect_logits(teacher, "teacher", false);
+    weft_status status = teacher ? weft__rows_expect_logits(teacher, "teacher", false) : WEFT_OK;
     if (status == WEFT_OK)
         status = check_vocabulary(from.vocabulary);
     if (status != WEFT_OK)
@@ -213,7 +227,7 @@ weft_status weft_dataset_add_teacher(weft_dataset *dataset, weft_model *teacher,
     weft__top *top, *before = dataset->top;
     status = new_top(dataset, temperature, &top);
     dataset->top = NULL; /* its columns are not needed */
-    for (int64_t i = 0; status == WEFT_OK && i < n; i += B)
+    for (int64_t i = 0; teacher && status == WEFT_OK && i < n; i += B)
         status = read_examples(dataset, &from, i, (int)(n - i < B ? n - i : B), top);
     dataset->top = before;
     return take(dataset, top, status);
@@ -224,12 +238,31 @@ weft_status weft_dataset_add_teacher(weft_dataset *dataset, weft_model *teacher,
 #define SAMPLES "weft.samples"
 #define TEMPERATURE "weft.temperature"
 
+weft_status weft_teacher_check_file(const char *path)
+{
+    weft_safetensors *file = NULL;
+    if (!weft__exists(path))
+        return WEFT_OK;
+    const weft_status opened = weft_safetensors_open(path, &file);
+    const bool own = opened == WEFT_OK && weft_safetensors_metadata(file, SAMPLES) &&
+                     weft_safetensors_metadata(file, TEMPERATURE);
+    weft_safetensors_close(file);
+    return own || opened == WEFT_MEMORY
+               ? opened
+               : weft_fail(WEFT_INVALID,
+                           "%s: it is another file than a stored teacher, and would be overwritten",
+                           path);
+}
+
 weft_status weft_dataset_save_teacher(const weft_dataset *dataset, const char *path)
 {
     const weft__top *top = dataset->top;
     char hash[WEFT__HASH_TEXT], number[64];
     if (top == NULL)
         return weft_fail(WEFT_INVALID, "%s: the dataset has no stored teacher", path);
+    weft_status status = weft_teacher_check_file(path);
+    if (status != WEFT_OK)
+        return status;
     const char *const names[] = {"ids", "logprobs"};
     const weft_metadata metadata[] = {{SAMPLES, hash}, {TEMPERATURE, number}};
     weft__write_hash(hash, weft__dataset_hash(0, dataset));
@@ -238,7 +271,7 @@ weft_status weft_dataset_save_teacher(const weft_dataset *dataset, const char *p
     weft_array *const columns[] = {
         weft_from_data(top->ids, WEFT_INT32, WEFT_DIMS(top->n, S)),
         weft_from_data(top->logprobs, WEFT_FLOAT32, WEFT_DIMS(top->n, S))};
-    const weft_status status = weft_safetensors_save(path, names, columns, 2, metadata, 2);
+    status = weft_safetensors_save(path, names, columns, 2, metadata, 2);
     weft_scope_close(NULL);
     return status;
 }

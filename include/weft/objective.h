@@ -72,6 +72,7 @@ typedef struct weft_objective_options {
     const weft_embed_settings *embed;
     /* distill: the teacher, borrowed, with the vocabulary of the model that is trained. */
     weft_model *teacher;
+    const char *teacher_name; /* its path, by whose files a run knows it; borrowed; NULL: none */
 } weft_objective_options;
 
 /* A training objective. */
@@ -296,15 +297,19 @@ enum { WEFT_TEACHER_TOP = 64 };
  * ids are left out (0: the teacher's number). weft_objective_distill then has the loss KL(T | S),
  * whatever beta, of the distributions over these ids and one class for all others, at most that of
  * the whole distributions. A target takes 512 bytes. batch_size 0: 8. Batches cannot have packed
- * rows, and samples cannot be added afterwards.
+ * rows, and samples cannot be added afterwards. Without a teacher (NULL) all entries are 0, which
+ * suffices to measure the memory of updates.
  *
  * WEFT_UNSUPPORTED for a vocabulary without more ids. Loading fails with WEFT_IO for a file that
  * cannot be read, and with WEFT_INVALID for a file of other samples or another temperature and a
- * malformed one, which leave the dataset unchanged. */
+ * malformed one, which leave the dataset unchanged. Saving replaces a stored teacher; any other
+ * file is refused with WEFT_INVALID, for which weft_teacher_check_file can ask before the
+ * computation. */
+WEFT_NODISCARD WEFT_API weft_status weft_teacher_check_file(const char *path) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_teacher(weft_dataset *dataset,
                                                              weft_model *teacher,
                                                              int64_t vocabulary, double temperature,
-                                                             int64_t batch_size) WEFT_NONNULL(1, 2);
+                                                             int64_t batch_size) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_save_teacher(const weft_dataset *dataset,
                                                               const char *path) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_teacher(weft_dataset *dataset,

@@ -104,6 +104,7 @@ void weft__top_put(const weft_dataset *dataset, int64_t i, int32_t *ids, float *
 /* Checks that a stored teacher, if there is one, is of ids below the vocabulary's size and of the
  * temperature. */
 weft_status weft__top_check(const weft_dataset *dataset, int64_t vocabulary, double temperature);
+uint64_t weft__top_hash(const weft__top *top);
 void weft__top_free(weft__top *top); /* NULL is accepted */
 
 /* The start of each of the *n groups of samples, followed by the number of samples. The caller

@@ -72,6 +72,7 @@ static void add_data(facts *f, const weft_trainer *t, const weft_batches *batche
     add_text(f, "base model", id.base);
     add_text(f, "tokenizer", id.tokenizer);
     add_text(f, "data", id.data);
+    add_text(f, "teacher", id.teacher);
     add_number(f, "batch size", (double)id.batch_size);
     add_hash(f, "seed of the batches", id.order);
     weft_dataset_info info = {.samples = 0};

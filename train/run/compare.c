@@ -95,14 +95,18 @@ static json_object *find_file(json_object *files, json_object *like)
 static weft__item item_of(json_object *file)
 {
     const char *of = member_of(file, "of");
-    return strcmp(of, "base") == 0        ? WEFT__BASE
-           : strcmp(of, "tokenizer") == 0 ? WEFT__TOKENIZER
-                                          : WEFT__ROWS;
+    return strcmp(of, "base") == 0 || strcmp(of, "teacher") == 0 ? WEFT__BASE
+           : strcmp(of, "tokenizer") == 0                        ? WEFT__TOKENIZER
+                                                                 : WEFT__ROWS;
 }
 
 static void compare_file(weft__comparison *c, json_object *file, json_object *now)
 {
-    const char *hash = member_of(file, "sha256"), *name = member_of(file, "name");
+    char name[512];
+    const char *hash = member_of(file, "sha256");
+    snprintf(name, sizeof name, "%s%s",
+             strcmp(member_of(file, "of"), "teacher") == 0 ? "teacher " : "",
+             member_of(file, "name"));
     if (now == NULL)
         differ(c, item_of(file), name, "the file", "none");
     else if (*hash == '\0' || *member_of(now, "sha256") == '\0')
@@ -255,6 +259,8 @@ void weft__compare(json_object *recorded, json_object *now, weft__comparison *ou
             compare_command(out, command, value);
         else if (strcmp(key, "samples") == 0)
             compare_samples(out, then, value);
+        else if (strcmp(key, "teacher") == 0)
+            compare_value(out, WEFT__BASE, "teacher", then, value);
         else if (strcmp(key, "options") == 0)
             compare_members(out, WEFT__OPTIONS, then, value);
         else if (strcmp(key, "base") == 0 && files == NULL) /* parts of the files' contents */

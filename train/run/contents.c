@@ -75,15 +75,15 @@ static bool is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static bool add_base(weft__contents *c, const char *base)
+static bool add_model(weft__contents *c, const char *of, const char *base)
 {
     if (!is_folder(base))
-        return !weft__exists(base) || add(c, "base", base, NULL);
+        return !weft__exists(base) || add(c, of, base, NULL);
     char **names;
     bool added = true;
     const int n = weft__model_files(base, &names);
     for (int i = 0; i < n; i++) {
-        added = added && add(c, "base", base, names[i]);
+        added = added && add(c, of, base, names[i]);
         weft_free(names[i]);
     }
     weft_free(names);
@@ -148,8 +148,10 @@ static void join(weft__contents *c)
 weft_status weft__contents_start(const weft_trainer_options *o, weft__contents **out)
 {
     weft__contents *c = *out = weft_calloc(1, sizeof *c);
-    bool added = c && add_base(c, o->base_name) &&
+    bool added = c && add_model(c, "base", o->base_name) &&
                  add_tokenizer(c, o->tokenizer_path ? o->tokenizer_path : o->base_name);
+    if (added && o->objective_options.teacher_name)
+        added = add_model(c, "teacher", o->objective_options.teacher_name);
     for (int i = 0; added && i < o->n_sources; i++)
         added = add_data(c, "data", &o->sources[i]);
     if (added && o->validation_source)

@@ -15,8 +15,8 @@ weft_status weft__contents_start(const weft_trainer_options *options, weft__cont
 void weft__contents_free(weft__contents *contents);
 
 /* Waits for the hashes and writes them as the member "files" of a JSON object, followed by a comma:
- * [{"of": "base", "name": ..., "size": ..., "sha256": ...}, ...]. "of" is "base", "tokenizer",
- * "data" or "validation". A file that could not be hashed has no "sha256". */
+ * [{"of": "base", "name": ..., "size": ..., "sha256": ...}, ...]. "of" is "base", "teacher",
+ * "tokenizer", "data" or "validation". A file that could not be hashed has no "sha256". */
 void weft__contents_write(weft__text *t, weft__contents *contents);
 
 /* The files in a model's folder that decide what it computes, sorted: its configuration and its

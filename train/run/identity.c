@@ -11,6 +11,7 @@
 #include "core/failure.h"
 #include "core/hash.h"
 #include "core/io/text.h"
+#include "train/data/dataset.h"
 #include "train/data/reader.h"
 #include "train/run/build.h"
 #include "train/run/contents.h"
@@ -61,16 +62,25 @@ void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash)
     snprintf(out, WEFT__HASH_TEXT, "%016" PRIx64, hash);
 }
 
-static void identify_folder(const char *base, char out[WEFT__HASH_TEXT])
+/* Hashes a model's file, or the configuration and weights in its folder. */
+void weft_run_base_hash(const char *path, char out[17])
 {
+    struct stat info;
+    out[0] = '\0';
+    if (stat(path, &info) != 0)
+        return;
+    if (!S_ISDIR(info.st_mode)) {
+        weft__write_hash(out, hash_file(0, path, ""));
+        return;
+    }
     char **names;
-    const int n = weft__model_files(base, &names);
+    const int n = weft__model_files(path, &names);
     uint64_t hash = 0;
     for (int i = 0; i < n; i++) {
-        char *path = weft_format("%s/%s", base, names[i]);
-        if (path)
-            hash = hash_file(hash, path, names[i]);
-        weft_free(path);
+        char *file = weft_format("%s/%s", path, names[i]);
+        if (file)
+            hash = hash_file(hash, file, names[i]);
+        weft_free(file);
         weft_free(names[i]);
     }
     weft_free(names);
@@ -78,16 +88,15 @@ static void identify_folder(const char *base, char out[WEFT__HASH_TEXT])
         weft__write_hash(out, hash);
 }
 
-void weft_run_base_hash(const char *base, char out[17])
+/* A stored teacher is known by its entries, another by its files. */
+static void identify_teacher(const weft_trainer_options *o, const weft_batches *batches,
+                             weft__identity *out)
 {
-    struct stat info;
-    out[0] = '\0';
-    if (stat(base, &info) != 0)
-        return;
-    if (S_ISDIR(info.st_mode))
-        identify_folder(base, out);
-    else
-        weft__write_hash(out, hash_file(0, base, ""));
+    const weft_dataset *d = weft__batches_dataset(batches);
+    if (d && d->top)
+        weft__write_hash(out->teacher, weft__top_hash(d->top));
+    else if (o->objective_options.teacher_name)
+        weft_run_base_hash(o->objective_options.teacher_name, out->teacher);
 }
 
 /* Hashes tokenizer.json of the base or, if the run has its own tokenizer, of that one with its
@@ -125,6 +134,7 @@ void weft__identity_of(const weft_trainer_options *options, const weft_batches *
     weft__batches_identify(batches, &data, &out->batch_size, &out->order);
     weft__write_hash(out->data, data);
     identify_tokenizer(options, out);
+    identify_teacher(options, batches, out);
     weft_run_base_hash(options->base_name, out->base);
 }
 
@@ -192,6 +202,8 @@ void weft__identity_write(weft__text *t, const weft__identity *id)
                       id->base, id->tokenizer, id->data, (long long)id->batch_size,
                       (unsigned long long)id->order, (long long)id->ranks);
     weft__objective_write(t, id->objective, &id->objective_options);
+    if (id->teacher[0] != '\0')
+        weft__text_format(t, "\"teacher\": \"%s\", ", id->teacher);
     if (id->device)
         weft__build_write(t, id->device);
     if (id->samples)
@@ -238,6 +250,8 @@ weft_status weft__identity_check(const weft__identity *now, const weft__json *ob
         status = expect_same(object, "tokenizer", "tokenizer", now->tokenizer);
     if (status == WEFT_OK)
         status = expect_same(object, "data", "data", now->data);
+    if (status == WEFT_OK)
+        status = expect_same(object, "teacher", "teacher", now->teacher);
     char order[32];
     snprintf(order, sizeof order, "%llu", (unsigned long long)now->order);
     if (status == WEFT_OK)

@@ -14,6 +14,7 @@ typedef struct weft__identity {
     char base[WEFT__HASH_TEXT];      /* configuration and weights: names, sizes, some contents */
     char tokenizer[WEFT__HASH_TEXT]; /* tokenizer.json */
     char data[WEFT__HASH_TEXT];      /* ids and weights of all samples */
+    char teacher[WEFT__HASH_TEXT];   /* of distillation: like the base, or its stored entries */
     int64_t batch_size;
     uint64_t order; /* seed of the order of the batches */
     int64_t ranks;  /* ranks that share the batches */
