@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tests/page.sh BUILD [FOLDER] -- drives the page of `weft serve` in headless Chromium
-# (serve/browser.py), with an API key, two adapters of the storyteller and a fine-tuning job; writes screenshots to
-# FOLDER. Skipped (77) without Chromium or Python.
+# (serve/browser.py), with an API key, two adapters of the storyteller and a fine-tuning job; writes
+# screenshots to FOLDER. Skipped (77) without Chromium or Python.
 set -euo pipefail
 weft=$(cd "$1" && pwd)/cli/weft
 shots=${2:+$(mkdir -p "$2" && cd "$2" && pwd)}
