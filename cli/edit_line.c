@@ -10,6 +10,7 @@
 #include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,8 @@ void cli_edit_line_configure(const char *(*command)(int i), bool history)
 /* ---- the terminal's mode -------------------------------------------------------------------- */
 
 static volatile sig_atomic_t marks_pastes;
-static struct termios usual; /* the terminal's modes before libedit changes them */
+static pthread_t reader;     /* the thread that reads lines */
+static struct termios usual; /* the terminal's modes before a line is read */
 
 /* Called by signal handlers, too. */
 static void mark_pastes(bool on)
@@ -50,16 +52,23 @@ static void mark_pastes(bool on)
         marks_pastes = false;
 }
 
-/* Restores the mode, and then does what the signal does without a handler. */
+/* Restores the mode, and then does what the signal does without a handler. libedit sends itself the
+ * signals that it catches, and another thread may get them: only the one that reads may change the
+ * modes, since it could otherwise begin the next line meanwhile. */
 static void on_signal(int number)
 {
     const int before = errno;
+    if (!pthread_equal(pthread_self(), reader)) {
+        (void)pthread_kill(reader, number);
+        errno = before;
+        return;
+    }
     const bool on = marks_pastes != 0;
     struct sigaction fallback = {.sa_handler = SIG_DFL}, own;
     sigset_t set;
-    if (on)
+    tcsetattr(STDIN_FILENO, TCSANOW, &usual); /* libedit may not have caught the signal yet */
+    if (on) /* now that the terminal has dropped its output, as it does at Ctrl-C and the like */
         mark_pastes(false);
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &usual); /* libedit may not have caught the signal yet */
     sigaction(number, &fallback, &own);
     sigemptyset(&set);
     sigaddset(&set, number);
@@ -235,8 +244,7 @@ static bool open_editor(void)
 {
     HistEvent event;
     choose_locale();
-    if (tcgetattr(STDIN_FILENO, &usual) != 0)
-        return false;
+    reader = pthread_self();
     editor = el_init("weft", stdin, stdout, stderr);
     past = history_init();
     if (editor == NULL || past == NULL)
@@ -269,7 +277,7 @@ static void remember(const char *line)
 cli_edit_result cli_edit_line(const char *prompt, char **line)
 {
     *line = NULL;
-    if (editor == NULL && !open_editor())
+    if (tcgetattr(STDIN_FILENO, &usual) != 0 || (editor == NULL && !open_editor()))
         return CLI_EDIT_FAILED;
     const char *term = getenv("TERM");
     const bool plain = term == NULL || strcmp(term, "dumb") == 0;
@@ -281,6 +289,7 @@ cli_edit_result cli_edit_line(const char *prompt, char **line)
         mark_pastes(true);
     const char *found = el_gets(editor, &n);
     const bool broken = interrupted || errno == EINTR;
+    tcsetattr(STDIN_FILENO, TCSANOW, &usual); /* as in on_signal */
     if (!plain)
         mark_pastes(false);
     if (found == NULL || n <= 0)
