@@ -14,7 +14,7 @@
 
 /* ---- properties to compare ------------------------------------------------------------------ */
 
-enum { MOST_FACTS = 24 };
+enum { MOST_FACTS = 40 };
 
 typedef struct fact {
     char name[32], value[96];
@@ -27,7 +27,9 @@ typedef struct facts {
 
 static void add_text(facts *f, const char *name, const char *value)
 {
-    fact *next = &f->at[f->n++];
+    if (f->n++ >= MOST_FACTS)
+        return; /* weft__group_check_same fails */
+    fact *next = &f->at[f->n - 1];
     snprintf(next->name, sizeof next->name, "%s", name);
     snprintf(next->value, sizeof next->value, "%s", value[0] ? value : "unknown");
 }
@@ -175,6 +177,9 @@ weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan
     add_data(&own, t, batches, validation);
     add_options(&own, t, plan);
     weft_status status = weft_group_agree(group, add_weights(&own, t), NULL);
+    if (status == WEFT_OK && own.n > MOST_FACTS)
+        return weft_fail(WEFT_UNSUPPORTED, "training: at most %d facts are compared, got %d",
+                         MOST_FACTS, own.n);
     facts first = own;
     if (status == WEFT_OK)
         status = weft_group_broadcast(group, &first, sizeof first);
