@@ -178,7 +178,7 @@ weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan
     add_options(&own, t, plan);
     weft_status status = weft_group_agree(group, add_weights(&own, t), NULL);
     if (status == WEFT_OK && own.n > MOST_FACTS)
-        return weft_fail(WEFT_UNSUPPORTED, "training: at most %d facts are compared, got %d",
+        return weft_fail(WEFT_UNSUPPORTED, "training: the ranks compare at most %d facts, got %d",
                          MOST_FACTS, own.n);
     facts first = own;
     if (status == WEFT_OK)
