@@ -63,10 +63,13 @@ static void on_signal(int number)
         errno = before;
         return;
     }
-    const bool on = marks_pastes != 0;
+    /* Another process group may have the terminal, whose modes are then not this one's. */
+    const bool has_terminal = tcgetpgrp(STDIN_FILENO) == getpgrp();
+    const bool on = has_terminal && marks_pastes != 0;
     struct sigaction fallback = {.sa_handler = SIG_DFL}, own;
     sigset_t set;
-    tcsetattr(STDIN_FILENO, TCSANOW, &usual); /* libedit may not have caught the signal yet */
+    if (has_terminal)
+        tcsetattr(STDIN_FILENO, TCSANOW, &usual); /* libedit may not have caught the signal yet */
     if (on) /* now that the terminal has dropped its output, as it does at Ctrl-C and the like */
         mark_pastes(false);
     sigaction(number, &fallback, &own);

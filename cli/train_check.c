@@ -119,6 +119,8 @@ static const cli_rule rules[] = {
     TRAIN_NOT_WITH_REWARD("mix"),
     TRAIN_NOT_WITH_REWARD("token-cache"),
     TRAIN_NOT_WITH_REWARD("train-on"),
+    {"teacher teacher-file", has_several_ranks,
+     "--teacher-file is stored by one process: train in several without --teacher"},
     {"reward", has_several_ranks, "--reward is for one process: completions are sampled there"},
     {"!objective=distill teacher", NULL, "--teacher is for --objective distill"},
     {"!objective=distill teacher-file", NULL, "--teacher-file is for --objective distill"},

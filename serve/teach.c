@@ -13,6 +13,7 @@
 enum {
     WORDS = 128,
     STEP = 64,
+    MESSAGE = 1024,
     DEATHS = 3 /* of the process, since its last checkpoint, after which a job is not started */
 };
 
@@ -164,15 +165,18 @@ static bool report(void *context, const weft_train_report *r)
 
 /* ---- a job ---------------------------------------------------------------------------------- */
 
-/* Replaces a text in a message by a shorter one; whether it was there. */
+/* Replaces a text in a message of MESSAGE bytes; whether it was there. */
 static bool replace(char *message, const char *from, const char *to)
 {
-    const size_t n = strlen(from), m = strlen(to);
     bool found = false;
-    for (char *at = n > 0 && m <= n ? strstr(message, from) : NULL; at != NULL;
-         at = strstr(at + m, from)) {
-        memmove(at + m, at + n, strlen(at + n) + 1);
-        memcpy(at, to, m);
+    for (char *at = *from ? strstr(message, from) : NULL; at != NULL; at = strstr(at, from)) {
+        char *rest = weft_strdup(at + strlen(from));
+        if (rest == NULL)
+            break;
+        const size_t room = MESSAGE - (size_t)(at - message);
+        snprintf(at, room, "%s%s", to, rest);
+        weft_free(rest);
+        at += strlen(to) < room ? strlen(to) : room - 1;
         found = true;
     }
     return found;
@@ -210,7 +214,7 @@ static void fail(task *t, weft_status status, char *message)
 /* Records how a job has ended; whether its adapter is to be served. The lock is held. */
 static bool end(task *t, weft_status status, const char *name, const weft_train_result *result)
 {
-    char message[1024];
+    char message[MESSAGE];
     json_object *object = json_object_object_get(t->record, "object");
     snprintf(message, sizeof message, "%s", status == WEFT_OK ? "" : weft_error_message());
     serve_record_set(object, "trained_tokens", result->tokens);
@@ -371,8 +375,10 @@ static void *run(void *context)
             continue;
         }
         weft_cancel *cancel = teacher->cancel = weft_cancel_new();
-        if (cancel == NULL)
-            break;
+        if (cancel == NULL) {
+            serve_job_fail(record, "insufficient_memory", "out of memory", NULL);
+            continue;
+        }
         const bool again = json_object_object_get(record, "started_at") != NULL;
         if (!again)
             serve_record_set(record, "started_at", (int64_t)time(NULL));

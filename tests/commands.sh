@@ -80,6 +80,7 @@ prepare() {
     *) cp pairs.jsonl test.jsonl ;;
     esac
     printf '<tool>\n</tool>\n' >tokens.txt
+    echo 'The fox waits for the king.' >text.txt
     for name in weft-run run runs/pirate runs/formal; do
         mkdir -p "$name"
         cp -rL "$work/adapter/last" "$name/best"
@@ -102,7 +103,7 @@ stop_server() {
 # A server in the place of the one before it, when it listens. $url receives its address.
 serve() {
     stop_server
-    eval "$1 --port 0" >server 2>&1 </dev/null &
+    eval "exec $1 --port 0" >server 2>&1 </dev/null &
     server=$!
     for _ in $(seq 300); do
         url=$(sed -n 's/^weft: serving on //p' server)

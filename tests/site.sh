@@ -85,6 +85,8 @@ FNR == 1 { page = fold(FILENAME); folder = page; if (!sub(/\/[^\/]*$/, "", folde
 cat "$work/problems"
 echo "$(find . -name '*.html' | wc -l) pages, $(grep -c '^link' "$work/found") links," \
     "$(wc -l <"$work/problems") problems"
-[ ! -s "$work/problems" ] && [ -s "$work/found" ]
+if [ -s "$work/problems" ] || [ ! -s "$work/found" ]; then
+    exit 1
+fi
 cd "$OLDPWD"
 [ -z "$shots" ] || python3 tests/serve/site.py chromium "$work/site" "$shots"

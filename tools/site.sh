@@ -13,6 +13,10 @@ if [ -n "$(ls "$out")" ] && [ ! -e "$out/searchindex.js" ]; then
     exit 1
 fi
 source=$out.source
+if [ -e "$source" ] && [ ! -e "$source/order" ]; then
+    echo "tools/site.sh: $source is not the copy of an earlier site" >&2
+    exit 1
+fi
 rm -rf "$out" "$source"
 mkdir "$source"
 

@@ -21,11 +21,12 @@ static inline bool weft__begins_with(const char *text, size_t n, const char *mar
 
 /* Whether `path` may be replaced by a file of the kind that `marker` tells: it does not exist, is
  * not a regular file, is empty, or is of that kind. A marker that begins with [ or { is how such a
- * file begins, without white space; [] is an empty list of any kind. Others are in its first 4096
- * bytes, those that begin with a quote in the header of a safetensors file. */
+ * file begins, without white space; [] is an empty list of any kind. What follows a ^ is how it
+ * begins. Others are in its first 4096 bytes, those that begin with a quote in the header of a
+ * safetensors file. */
 static inline bool weft__file_is_kind(const char *path, const char *marker)
 {
-    char begin[4096];
+    char begin[4096] = "";
     struct stat info;
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0)
         return true;
@@ -38,6 +39,8 @@ static inline bool weft__file_is_kind(const char *path, const char *marker)
     if (*marker == '[' || *marker == '{')
         return weft__begins_with(begin, (size_t)n, marker) ||
                (*marker == '[' && weft__begins_with(begin, (size_t)n, "[]"));
+    if (*marker == '^')
+        return strncmp(begin, marker + 1, strlen(marker + 1)) == 0;
     enum { HEADER = 8 }; /* where it begins, after its length */
     return (*marker != '"' || (n > HEADER && begin[HEADER] == '{')) &&
            memmem(begin, (size_t)n, marker, strlen(marker)) != NULL;

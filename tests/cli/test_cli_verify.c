@@ -200,6 +200,45 @@ static void another_build_is_named(void)
 #endif
 }
 
+/* Runs of each task, whose checkpoints have other files and folders. */
+static void every_task_is_verified(void)
+{
+    static const struct {
+        const char *name, *base, *row, *options;
+    } runs[] = {
+        {"embedder", "storyteller", "\\\"anchor\\\": \\\"q $i\\\", \\\"positive\\\": \\\"a $i\\\"",
+         "--task embed --full --batch-size 4"},
+        {"classifier", "storyteller",
+         "\\\"text\\\": \\\"tale $i\\\", \\\"label\\\": \\\"$((i % 2))\\\"", "--task classify"},
+        {"whole", "storyteller",
+         "\\\"prompt\\\": \\\"Tale $i\\\", \\\"completion\\\": \\\" ends.\\\"", "--full"},
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        char folder[1024];
+        snprintf(folder, sizeof folder, "%s", check_temporary(runs[i].name));
+        output o = shell_command(NULL,
+                                 "mkdir -p %s && cd %s && cp -r %s base && i=0 && "
+                                 "while [ $i -lt 16 ]; do i=$((i+1)); echo \"{%s}\"; done > "
+                                 "rows.jsonl && %s train base --data rows.jsonl --steps 4 "
+                                 "--save-every 2 --length 32 %s --out run",
+                                 folder, folder, check_source("examples/storyteller"), runs[i].row,
+                                 check_built("cli/weft"), runs[i].options);
+        if (!CHECK_EQ_INT(o.code, 0)) {
+            CHECK_FAIL("%s: %s", runs[i].name, o.err);
+            continue;
+        }
+        o = verify_after(folder, "true", "");
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s: %s%s", runs[i].name, o.out, o.err);
+        CHECK_CONTAINS(o.out, "updates    3 to 4 repeated in ");
+        CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+    }
+    const char *folder = check_temporary("embedder");
+    output o = verify_after(folder, "echo ' ' >> run/step-4/1_Pooling/config.json", "");
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.out, "config.json: other bytes");
+}
+
 /* What cannot be checked is refused. */
 static void what_is_missing_is_said(void)
 {
@@ -224,6 +263,10 @@ static void what_is_missing_is_said(void)
                    "repeating it from the beginning takes about 167 minutes: ask for it by ");
     o = verify_after(folder, "true", "--from 0");
     CHECK_EQ_INT(o.code, 0);
+    o = verify_after(folder, "sed -i -E 's/(.ranks..: )1,/\\12,/' run/step-6/training.safetensors",
+                     "");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "verify: run: expected a run of one process, got one of 2\n");
     o = verify_after(folder, "rm -r run/step-6", "");
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "run: it has no checkpoint");
@@ -236,4 +279,5 @@ static void what_is_missing_is_said(void)
 
 CHECK_MAIN("cli_verify", CHECK_CASE(an_unchanged_run_is_verified),
            CHECK_CASE(changed_inputs_are_named), CHECK_CASE(changed_results_are_named),
-           CHECK_CASE(another_build_is_named), CHECK_CASE(what_is_missing_is_said))
+           CHECK_CASE(another_build_is_named), CHECK_CASE(every_task_is_verified),
+           CHECK_CASE(what_is_missing_is_said))

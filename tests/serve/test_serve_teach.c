@@ -14,6 +14,9 @@
 #include "weft/io.h"
 #include "weft/memory.h"
 
+/* Longer than the path of an upload. */
+#define LONG_NAME "a_name_that_is_longer_than_the_path_of_an_upload_in_the_folder_of_the_state_"
+
 /* ---- a server of the command ---------------------------------------------------------------- */
 
 typedef struct command {
@@ -409,12 +412,12 @@ static void failures_name_the_line_and_jobs_can_be_cancelled(void)
     const char *state = check_temporary("failures");
     command c = start(state);
     char *good = jobs_rows(200);
-    char *bad = jobs_upload(c.port, "bad.jsonl",
+    char *bad = jobs_upload(c.port, LONG_NAME "bad.jsonl",
                             "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"a\"}\n");
     char *id = jobs_create(c.port, bad, "");
     json_object *job = jobs_await(c.port, id);
     jobs_ended(job, "failed");
-    CHECK_CONTAINS(client_text(job, "error.message"), "bad.jsonl:2");
+    CHECK_CONTAINS(client_text(job, "error.message"), LONG_NAME "bad.jsonl:2");
     CHECK_STR(client_text(job, "error.param"), "training_file");
     json_object_put(job);
     weft_free(id);

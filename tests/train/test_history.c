@@ -174,6 +174,7 @@ static void runs_are_laid_side_by_side(void)
 {
     static const char *const other =
         "{\"state\": \"stopped\", \"options\": {\"steps\": 3, \"lr\": 0.2, \"clip\": 1}}";
+    static const char *const own[] = {"metrics.jsonl", "run.json"};
     weft_history *runs[WEFT_MOST_HISTORIES + 1] = {NULL};
     const char *a = run_folder("side/a", record, metrics, strlen(metrics)),
                *b = run_folder("side/b", other, metrics, strlen(metrics));
@@ -209,6 +210,12 @@ static void runs_are_laid_side_by_side(void)
     CHECK_OK(weft_file_write(check_temporary("side/mine"), "mine", 4));
     CHECK_STATUS(weft_histories_page(runs, 2, check_temporary("side/mine")), WEFT_INVALID);
     CHECK_STATUS(weft_histories_csv(runs, 2, check_temporary("side/mine")), WEFT_INVALID);
+    for (int i = 0; i < 2; i++) {
+        char *path = weft_format("%s/%s", a, own[i]);
+        CHECK_STATUS(weft_histories_csv(runs, 1, path), WEFT_INVALID);
+        CHECK_STATUS(weft_histories_csv(runs, 2, path), WEFT_INVALID);
+        weft_free(path);
+    }
     CHECK_STATUS(weft_histories_csv(runs, 2, check_temporary("no/such/folder")), WEFT_IO);
     CHECK_STATUS(weft_histories_page(runs, 0, "x"), WEFT_INVALID);
     CHECK_STATUS(weft_histories_page(runs, WEFT_MOST_HISTORIES + 1, "x"), WEFT_INVALID);

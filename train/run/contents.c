@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "core/failure.h"
 #include "core/io/digest.h"
@@ -14,7 +15,10 @@
 #include "core/list.h"
 #include "train/data/reader.h"
 
-enum { MOST_FILES = 4096 };
+enum {
+    MOST_FILES = 4096,
+    MOST_SECONDS = 10 /* that a checkpoint waits */
+};
 
 typedef struct entry {
     const char *of;
@@ -28,7 +32,7 @@ struct weft__contents {
     int n;
     pthread_t thread;
     bool started;
-    atomic_bool stop;
+    atomic_bool stop, done;
 };
 
 /* ---- the files ------------------------------------------------------------------------------ */
@@ -135,10 +139,20 @@ static void *hash_all(void *context)
         if (weft__digest_of(e->path, go_on, c, &e->size, e->hash) != WEFT_OK)
             e->hash[0] = '\0';
     }
+    atomic_store(&c->done, true);
     return NULL;
 }
 
-static void join(weft__contents *c)
+/* Waits a while for the hashes; whether they are known. */
+static bool wait_for(weft__contents *c)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    for (int i = 0; i < 100 * MOST_SECONDS && !atomic_load(&c->done); i++)
+        (void)nanosleep(&pause, NULL);
+    return atomic_load(&c->done);
+}
+
+void weft__contents_wait(weft__contents *c)
 {
     if (c->started)
         pthread_join(c->thread, NULL);
@@ -172,7 +186,7 @@ void weft__contents_free(weft__contents *c)
     if (c == NULL)
         return;
     atomic_store(&c->stop, true);
-    join(c);
+    weft__contents_wait(c);
     for (int i = 0; i < c->n; i++)
         weft_free(c->at[i].path);
     weft_free(c->at);
@@ -181,13 +195,13 @@ void weft__contents_free(weft__contents *c)
 
 void weft__contents_write(weft__text *t, weft__contents *c)
 {
-    join(c);
+    const bool known = wait_for(c);
     weft__text_format(t, "\"files\": [");
     for (int i = 0; i < c->n; i++) {
         const entry *e = &c->at[i];
         weft__text_format(t, "%s{\"of\": \"%s\", \"name\": ", i > 0 ? ", " : "", e->of);
         weft__text_quote(t, e->name);
-        if (e->hash[0] != '\0')
+        if (known && e->hash[0] != '\0')
             weft__text_format(t, ", \"size\": %lld, \"sha256\": \"%s\"", (long long)e->size,
                               e->hash);
         weft__text_format(t, "}");

@@ -11,12 +11,16 @@ typedef struct weft__contents weft__contents;
 /* Lists the files of the base model, the tokenizer and the data, and begins to hash them. */
 weft_status weft__contents_start(const weft_trainer_options *options, weft__contents **out);
 
+/* Waits for all hashes. */
+void weft__contents_wait(weft__contents *contents);
+
 /* Stops hashing and frees. NULL is accepted. */
 void weft__contents_free(weft__contents *contents);
 
-/* Waits for the hashes and writes them as the member "files" of a JSON object, followed by a comma:
- * [{"of": "base", "name": ..., "size": ..., "sha256": ...}, ...]. "of" is "base", "teacher",
- * "tokenizer", "data" or "validation". A file that could not be hashed has no "sha256". */
+/* Waits up to 10 seconds for the hashes and writes the member "files" of a JSON object, followed by
+ * a comma: [{"of": "base", "name": ..., "size": ..., "sha256": ...}, ...]. "of" is "base",
+ * "teacher", "tokenizer", "data" or "validation". Files have no "size" and "sha256" that could not
+ * be hashed, or not in time. */
 void weft__contents_write(weft__text *t, weft__contents *contents);
 
 /* The files in a model's folder that decide what it computes, sorted: its configuration and its

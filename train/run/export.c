@@ -133,7 +133,7 @@ weft_status weft_histories_csv(weft_history *const *runs, int n, const char *pat
     for (int r = 0; r < n && !t.failed; r++)
         t.failed = !add_lines(&t, runs[r], n > 1 ? table.labels[r] : NULL, &c, at) || t.failed;
     status = t.failed ? weft__out_of_memory(path, "the metrics")
-                      : weft__file_check_kind(path, n > 1 ? "run,step" : "step",
+                      : weft__file_check_kind(path, n > 1 ? "^run,step," : "^step,",
                                               "metrics of a run as CSV");
     if (status == WEFT_OK)
         status = weft_file_write(path, t.at, t.n);

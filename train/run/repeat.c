@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/failure.h"
 #include "core/io/folder.h"
@@ -289,10 +290,21 @@ static weft_status compare_files(const weft_trainer *trainer, const char *then, 
 {
     DIR *open_folder = opendir(then);
     const struct dirent *file;
-    weft_status status = compare_file(trainer, then, now, WEFT__STATE_FILE, out);
+    weft_status status = WEFT_OK;
     while (status == WEFT_OK && open_folder && (file = readdir(open_folder)) != NULL) {
-        if (file->d_name[0] != '.' && strcmp(file->d_name, WEFT__STATE_FILE) != 0)
+        if (file->d_name[0] == '.' || strcmp(file->d_name, WEFT__STATE_FILE) == 0)
+            continue;
+        char *a = weft_format("%s/%s", then, file->d_name),
+             *b = weft_format("%s/%s", now, file->d_name);
+        struct stat info;
+        if (a == NULL || b == NULL)
+            status = weft__out_of_memory("verify", "a path");
+        else if (stat(a, &info) == 0 && S_ISDIR(info.st_mode)) /* 1_Pooling of an embedder */
+            status = compare_files(trainer, a, b, out);
+        else
             status = compare_file(trainer, then, now, file->d_name, out);
+        weft_free(a);
+        weft_free(b);
     }
     if (open_folder)
         closedir(open_folder);
@@ -307,6 +319,8 @@ weft_status weft__repeated_compare(const weft_trainer *trainer, const char *reco
     weft_status status = then && now ? WEFT_OK : weft__out_of_memory("verify", "a path");
     if (status == WEFT_OK)
         status = compare_metrics(recorded, own, from, to, out);
+    if (status == WEFT_OK)
+        status = compare_file(trainer, then, now, WEFT__STATE_FILE, out);
     if (status == WEFT_OK)
         status = compare_files(trainer, then, now, out);
     weft_free(then);

@@ -227,9 +227,17 @@ static bool add_command(weft_history_table *table, int from, const weft_history 
 {
     const char *name = NULL;
     const size_t n = json_object_array_length(words);
+    bool arguments = false; /* after -- */
     for (size_t i = 0; i < n; i++) {
         const char *word = weft__json_plain(json_object_array_get_idx(words, i));
-        const bool is_name = word && strncmp(word, "--", 2) == 0 && word[2] != '\0';
+        if (word && strcmp(word, "--") == 0 && !arguments) {
+            arguments = true;
+            if (name && !is_of_place(name) && !add_option(table, from, name, run, "yes"))
+                return false;
+            name = NULL;
+            continue;
+        }
+        const bool is_name = !arguments && word && strncmp(word, "--", 2) == 0 && word[2] != '\0';
         if (is_name && name && !is_of_place(name) && !add_option(table, from, name, run, "yes"))
             return false;
         if (is_name)

@@ -11,6 +11,7 @@
 #include "core/io/folder.h"
 #include "train/run/checkpoint.h"
 #include "train/run/compare.h"
+#include "train/run/contents.h"
 #include "train/run/number.h"
 #include "train/run/repeat.h"
 
@@ -84,6 +85,14 @@ static weft_status open_end(verification *v)
     if (status == WEFT_OK)
         status = path ? weft__checkpoint_open(path, &v->end) : weft__out_of_memory("verify", NULL);
     const double seconds = v->end.state.result.training_seconds;
+    int64_t ranks = 1;
+    const weft__json root = weft__json_root(&v->end.doc);
+    if (status == WEFT_OK)
+        status = weft__json_find_int(&root, "ranks", &ranks);
+    if (status == WEFT_OK && ranks != 1)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "verify: %s: expected a run of one process, got one of %lld", v->run,
+                           (long long)ranks);
     if (status == WEFT_OK && v->from == 0 && v->o.from == 0 && !v->o.hashes_only &&
         seconds > MOST_SECONDS)
         status = weft_fail(WEFT_INVALID,
@@ -105,6 +114,7 @@ static weft_status compare_inputs(verification *v)
     weft__text t = {0};
     weft_status status = weft__identity_of_run(v->trainer, &plan, v->batches, true, &now);
     if (status == WEFT_OK) {
+        weft__contents_wait(now.contents);
         weft__text_format(&t, "{");
         weft__identity_write(&t, &now);
         weft__text_format(&t, "\"version\": 1}");
