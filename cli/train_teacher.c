@@ -154,8 +154,8 @@ int64_t train_sampled_length(const train_values *v, const train_run *r)
 /* Whether the teacher's distributions are computed and stored: unless the run has them already. */
 static bool stores(const train_values *v)
 {
-    const bool again = (v->verify || (v->trainer.resume && weft_run_exists(v->out))) &&
-                       access(v->teacher_file, R_OK) == 0;
+    const bool again = v->verify || (v->trainer.resume && weft_run_exists(v->out) &&
+                                     access(v->teacher_file, R_OK) == 0);
     return v->teacher && !again;
 }
 

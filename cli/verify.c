@@ -11,7 +11,7 @@ typedef struct verify_values {
     const char *folder;
     int64_t from, to;
     double tolerance;
-    bool hashes, json;
+    bool hashes, programs, json;
 } verify_values;
 
 /* ---- output --------------------------------------------------------------------------------- */
@@ -122,6 +122,15 @@ static bool reads_input(const train_values *v)
     return reads;
 }
 
+/* The record of a run can be someone else's, and so can the programs that it names. */
+static bool has_programs(const train_values *v)
+{
+    bool has = false;
+    for (int i = 0; i < v->rewards.n; i++)
+        has = has || strncmp(v->rewards.at[i], "program:", strlen("program:")) == 0;
+    return has;
+}
+
 static int run(void *context)
 {
     static train_values v;
@@ -146,6 +155,12 @@ static int run(void *context)
                            "%s: the run read its data from standard input, which cannot be read "
                            "again",
                            weft_printable(own->folder));
+    if (status == WEFT_OK && has_programs(&v) && !own->hashes && !own->programs)
+        status =
+            weft_fail(WEFT_INVALID,
+                      "%s: the run names reward programs: look at the command in its run.json, "
+                      "then give --programs to run them, or --hashes",
+                      weft_printable(own->folder));
     const int code = status == WEFT_OK ? train_parsed(&v) : cli_status(status);
     weft_run_words_free(&words);
     return code;
@@ -181,6 +196,10 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      .offset = offsetof(verify_values, hashes),
      .help = "compare hashes alone: repeat no update"},
+    {.name = "programs",
+     .kind = CLI_FLAG,
+     .offset = offsetof(verify_values, programs),
+     .help = "run the reward programs that the run names (--reward program:COMMAND)"},
     {.name = "json",
      .kind = CLI_FLAG,
      .offset = offsetof(verify_values, json),

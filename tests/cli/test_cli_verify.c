@@ -239,6 +239,36 @@ static void every_task_is_verified(void)
     CHECK_CONTAINS(o.out, "config.json: other bytes");
 }
 
+/* Programs that a run names are run only if that is asked for. */
+static void programs_are_not_run_unasked(void)
+{
+    char folder[1024];
+    snprintf(folder, sizeof folder, "%s", check_temporary("programs"));
+    output o = shell_command(
+        NULL,
+        "mkdir -p %s && cd %s && cp -r %s base && "
+        "for i in 1 2 3 4; do echo \"{\\\"prompt\\\": \\\"Tale $i\\\"}\"; done > rows.jsonl && "
+        "%s train base --data rows.jsonl --objective grpo --steps 4 --save-every 2 "
+        "--num-generations 2 --batch-size 2 --max-completion-length 4 --reward 'program:touch ran; "
+        "while read x; do id=${x#*: }; echo \"{\\\"id\\\": ${id%%%%,*}, \\\"reward\\\": 1}\"; "
+        "done' "
+        "--out run && rm ran",
+        folder, folder, check_source("examples/storyteller"), check_built("cli/weft"));
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    o = verify_after(folder, "true", "");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "run: the run names reward programs: ");
+    o = verify_after(folder, "true", "--hashes");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(shell_command(NULL, "test -e %s/ran", folder).code, 1);
+    o = verify_after(folder, "true", "--programs");
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s%s", o.out, o.err);
+    CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+    CHECK_EQ_INT(shell_command(NULL, "test -e %s/ran", folder).code, 0);
+}
+
 /* What cannot be checked is refused. */
 static void what_is_missing_is_said(void)
 {
@@ -280,4 +310,4 @@ static void what_is_missing_is_said(void)
 CHECK_MAIN("cli_verify", CHECK_CASE(an_unchanged_run_is_verified),
            CHECK_CASE(changed_inputs_are_named), CHECK_CASE(changed_results_are_named),
            CHECK_CASE(another_build_is_named), CHECK_CASE(every_task_is_verified),
-           CHECK_CASE(what_is_missing_is_said))
+           CHECK_CASE(programs_are_not_run_unasked), CHECK_CASE(what_is_missing_is_said))

@@ -84,6 +84,7 @@ static void add_data(facts *f, const weft_trainer *t, const weft_batches *batche
     snprintf(text, sizeof text, "%lld samples of %lld tokens", (long long)info.samples,
              (long long)info.tokens);
     add_text(f, "validation data", text);
+    add_hash(f, "general text", t->o.general ? weft__dataset_hash(0, t->o.general) : 0);
     weft__text objective = {0};
     weft__objective_write(&objective, id.objective, &id.objective_options);
     add_text(f, "objective", objective.failed || objective.n == 0 ? "" : objective.at);

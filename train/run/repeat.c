@@ -12,6 +12,7 @@
 #include "core/failure.h"
 #include "core/io/folder.h"
 #include "core/io/json.h"
+#include "core/io/kind.h"
 #include "train/run/checkpoint.h"
 #include "train/run/compare.h"
 #include "train/run/number.h"
@@ -84,6 +85,8 @@ static weft_status compare_update(const weft__json_doc *then, const weft__json_d
         status = weft__json_find_number(&a, keys[i], &x);
         if (status == WEFT_OK)
             status = weft__json_find_number(&b, keys[i], &y);
+        if (isnan(x) && weft__begins_with(keys[i], strlen(keys[i]), "validation_"))
+            continue; /* the run was stopped during that validation */
         const double off = relative(x, y);
         if (i < LOSSES)
             out->losses = fmax(out->losses, off);
