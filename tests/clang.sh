@@ -17,7 +17,9 @@ fi
 WEFT_WERROR=1 CC=clang tools/build.sh "$build" "cli/weft $(printf 'tests/test_%s ' $suites)" \
     -Dauto_features=disabled -Dsubprocess=disabled -Doptimization=0
 
-export HOME=/nonexistent
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export HOME=$work/none
 unset XDG_CACHE_HOME XDG_CONFIG_HOME XDG_STATE_HOME
 # The command runs, and needs no library of an optional part.
 needed=$(readelf -d "$build"/cli/weft "$build"/libweft.so.0 | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
