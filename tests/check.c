@@ -4,6 +4,7 @@
 #include <CUnit/CUnit.h>
 #include <CUnit/TestRun.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +32,11 @@ static struct {
     char skip_reason[MESSAGE_SIZE];
 } state;
 
+/* Threads of a server under test check, too. */
 static bool report(bool held, const char *file, int line, const char *message)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
     state.checks++;
     if (!held) {
         if (state.failures++ < SHOWN_FAILURES) {
@@ -44,6 +48,7 @@ static bool report(bool held, const char *file, int line, const char *message)
         }
         CU_assertImplementation(CU_FALSE, (unsigned)line, message, file, "", CU_FALSE);
     }
+    pthread_mutex_unlock(&lock);
     return held;
 }
 
