@@ -70,7 +70,7 @@ static void on_signal(int number)
     sigset_t set;
     if (has_terminal)
         tcsetattr(STDIN_FILENO, TCSANOW, &usual); /* libedit may not have caught the signal yet */
-    if (on) /* now that the terminal has dropped its output, as it does at Ctrl-C and the like */
+    if (on) /* after the terminal has dropped its output, as at Ctrl-C */
         mark_pastes(false);
     sigaction(number, &fallback, &own);
     sigemptyset(&set);
@@ -143,7 +143,7 @@ static unsigned char paste(EditLine *e, int key)
     size_t n = read_paste(e, &text);
     n = text != NULL ? clean(text, n) : 0;
     if (n > 0)
-        text[n] = L'\0'; /* in the place of the mark */
+        text[n] = L'\0'; /* replaces the end mark */
     const bool failed = n > 0 && el_winsertstr(e, text) != 0;
     free(text);
     return interrupted ? CC_EOF : failed ? CC_ERROR : CC_REFRESH;

@@ -42,7 +42,7 @@ static void make_folders(const char *path)
     }
 }
 
-/* Opens a regular file that belongs to the user, for the user alone; -1: there is none. */
+/* Opens a regular file that belongs to the user, for the user alone; -1: not possible. */
 static int open_file(const char *path, int flags)
 {
     struct stat info;

@@ -222,7 +222,7 @@ static const char *short_name(const char *column)
     return dot != NULL ? dot + 1 : column;
 }
 
-/* Whether the columns' names without "self_attn." and the like are distinct and fit. */
+/* Whether the columns' short names (without "self_attn.", "mlp.") are distinct and fit. */
 static bool short_names_fit(const table *t, double step)
 {
     for (int i = 0; i < t->n_columns; i++) {

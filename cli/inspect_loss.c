@@ -10,7 +10,7 @@ enum { MOST_DRAWN = 10000, MOST_LISTED = 10 };
 
 /* Losses in nats of each token but the first, at its index; NaN: not known. */
 typedef struct losses {
-    double *base, *adapter; /* adapter NULL: there is none */
+    double *base, *adapter; /* adapter: NULL without one */
     double base_mean, adapter_mean;
 } losses;
 

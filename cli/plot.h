@@ -18,7 +18,7 @@ typedef struct cli_plot_style {
 cli_plot_style cli_plot_style_of_stdout(void);
 
 /* Draws curves with common axes and a legend: x ascending, and a mark for each point of those with
- * dots. Several lines are told apart by color, without color by letters. Draws nothing if there are
+ * dots. Several lines differ by color, or without color by letters. Draws nothing with
  * fewer than two points. */
 void cli_plot(FILE *file, const weft_curve *curves, int n, const cli_plot_style *style);
 

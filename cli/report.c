@@ -16,7 +16,7 @@
 /* ---- curves --------------------------------------------------------------------------------- */
 
 /* The curve of a metric with another name, smoothed in new memory if `smooth`; without points if
- * there is none or no memory. */
+ * the metric is missing or memory is out. */
 static weft_curve curve_of(const weft_history *run, const char *metric, const char *name,
                            bool smooth)
 {
@@ -412,7 +412,7 @@ const cli_command cli_report = {
         "UTF-8 terminal, else in ASCII. Writes DIR/report.html again, which has the result, the "
         "next commands, all curves, samples before and after, and the settings; it needs no "
         "network.\n\n"
-        "Several runs, at most 8, are laid side by side: what came of each, the options that "
+        "Several runs, at most 8, are laid side by side: the result of each, the options that "
         "differ, and their curves in one plot.",
     .example = "weft report run\n"
                "weft report run wider --html both.html\n"

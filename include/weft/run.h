@@ -31,7 +31,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_run_command(const char *folder, weft_ru
     WEFT_NONNULL(2);
 WEFT_API void weft_run_words_free(weft_run_words *words) WEFT_NONNULL(1); /* leaves it zeroed */
 
-/* Writes report.html into a run's folder from its run.json and metrics.jsonl: what came of it and
+/* Writes report.html into a run's folder from its run.json and metrics.jsonl: its result and
  * the next commands, curves (the training loss exponentially smoothed), samples before and after,
  * data and settings. The page is self-contained, and texts are escaped. Fails as weft_history_load,
  * and with WEFT_IO if it cannot be written. */

@@ -1,4 +1,4 @@
-/* train/run/report.c -- report.html: what came of a run, its curves, samples and settings on one
+/* train/run/report.c -- report.html: the result of a run, its curves, samples and settings on one
  * page. */
 #include <math.h>
 #include <string.h>

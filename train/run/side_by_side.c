@@ -1,4 +1,4 @@
-/* train/run/side_by_side.c -- several runs side by side: what came of them, the options that
+/* train/run/side_by_side.c -- several runs side by side: their results, the options that
  * differ, and their curves on one page. */
 #include <math.h>
 #include <string.h>
