@@ -2,7 +2,8 @@
  * between steps.
  *
  * batch.c assigns rows to requests and steps the sequences; batch_step.c computes, by the compiled
- * steps of batch_decode.c; batch_rows.c keeps the results of each sequence.
+ * steps of batch_decode.c; batch_draw.c draws their tokens; batch_rows.c keeps the results of each
+ * sequence.
  */
 #ifndef WEFT_GENERATE_BATCH_H
 #define WEFT_GENERATE_BATCH_H
@@ -103,6 +104,15 @@ weft_status weft__batch_decode(weft_running_batch *b, weft_array *const *in,
                                const weft_nn_lora_member *adapter, int64_t left, weft_array **out);
 /* Frees all compiled steps. */
 void weft__batch_drop_steps(weft_running_batch *b);
+
+/* ---- batch_draw.c ---------------------------------------------------------------------------- */
+
+/* Whether the token is the most probable one, without any other option for the draw. */
+bool weft__draw_is_greedy(const weft_generator *g);
+/* Draws tokens for `rows` (n) from rows `which` of logits (N, V), with the most probable tokens of
+ * all rows, `most` (N), and passes them on. A sequence without a token fails alone. */
+weft_status weft__batch_draw(weft__row *const *rows, const size_t *which, size_t n,
+                             weft_array *logits, weft_array *most);
 
 /* ---- batch_step.c ---------------------------------------------------------------------------- */
 

@@ -4,7 +4,6 @@
 #include "core/failure.h"
 #include "generate/batch.h"
 #include "generate/caches/rows.h"
-#include "generate/sampler.h"
 
 static int64_t n_caches(const weft_running_batch *b)
 {
@@ -21,93 +20,6 @@ static bool reads(const weft__row *row)
 static bool decodes(const weft__row *row)
 {
     return row->live && row->run.generator->batched && !row->run.generator->reading;
-}
-
-/* ---- draws ---------------------------------------------------------------------------------- */
-
-/* Whether the draw is a plain argmax: greedy, without any other option for the draw. */
-static bool plain(const weft_generator *g)
-{
-    const weft_sampler_options *o = &g->options.sampler;
-    return o->temperature == 0 && !weft__sampler_counts(o) && o->n_bias == 0 &&
-           o->n_suppress == 0 && !g->options.logprobs && !g->options.constraint;
-}
-
-/* Builds the draws of `rows` (n) from their rows of logits (N, V), by index; appends the arrays to
- * evaluate to `all`. Returns their number. A sequence that fails is not live any more. */
-static int put_draws(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
-                     weft_array **all)
-{
-    int held = 0;
-    for (size_t i = 0; i < n; i++) {
-        weft_generator *g = rows[i]->run.generator;
-        const int64_t at = (int64_t)which[i];
-        weft_status status = WEFT_OK;
-        if (plain(g))
-            continue;
-        if (g->options.constraint)
-            status = weft__allow(g, weft_device_of(logits));
-        if (status == WEFT_OK && !g->must_end)
-            status = weft__put_draw(g, weft_slice_axis(logits, 0, at, at + 1));
-        if (status == WEFT_OK && !g->must_end)
-            status = weft__generator_join(g);
-        if (status != WEFT_OK) {
-            weft__row_fail(rows[i], status);
-            continue;
-        }
-        weft_array *const made[] = {g->token, g->logprob, g->key, g->seen};
-        for (size_t k = 0; k < sizeof made / sizeof *made; k++) {
-            if (made[k] != NULL)
-                all[held++] = made[k];
-        }
-    }
-    return held;
-}
-
-/* Passes a sequence's token on: the most probable one, or the one that its generator has drawn. */
-static void deliver(weft__row *row, int32_t most)
-{
-    weft_generator *g = row->run.generator;
-    if (plain(g) && most < 0) {
-        weft__row_fail(row, weft__sampler_failed("generate", g->stats.tokens));
-        return;
-    }
-    if (plain(g)) {
-        g->ids[0] = most;
-        g->logprobs[0] = 0;
-        g->n_read = 1;
-        g->given = 0;
-        g->last = weft__seconds();
-        g->first = g->first > 0 ? g->first : g->last;
-    }
-    g->enqueued++;
-    weft__row_next(row);
-}
-
-/* Draws tokens for `rows` (n) from rows `which` of logits (N, V), with the most probable tokens of
- * all rows, `most` (N), and passes them on. A sequence without a token fails alone. */
-static weft_status finish_step(weft__row *const *rows, const size_t *which, size_t n,
-                               weft_array *logits, weft_array *most)
-{
-    const int64_t N = weft_ok(most) ? weft_dim(most, 0) : 0;
-    weft_array **all = weft_malloc((4 * n + 1) * sizeof *all);
-    int32_t *best = weft_malloc(((size_t)N + 1) * sizeof *best);
-    weft_status status = WEFT_OK;
-    if (all == NULL || best == NULL) {
-        status = weft__out_of_memory("generate", NULL);
-    } else {
-        all[0] = most;
-        status = weft_eval_n(all, put_draws(rows, which, n, logits, all + 1) + 1);
-        if (status == WEFT_OK)
-            status = weft_read(most, WEFT_INT32, best, N);
-        for (size_t i = 0; i < n && status == WEFT_OK; i++) {
-            if (rows[i]->live)
-                deliver(rows[i], best[which[i]]);
-        }
-    }
-    weft_free(best);
-    weft_free(all);
-    return status;
 }
 
 /* ---- prompts -------------------------------------------------------------------------------- */
@@ -154,7 +66,7 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
         }
     }
     if (status == WEFT_OK)
-        status = finish_step(rows, which, n, logits, weft__batch_argmax(logits));
+        status = weft__batch_draw(rows, which, n, logits, weft__batch_argmax(logits));
     weft_free(rows);
     weft_free(which);
     return status;
@@ -407,7 +319,7 @@ static bool can_go_ahead(const weft_running_batch *b, const inputs *in)
     bool can = b->compiled && in->n > 0 && in->left > 1;
     for (size_t i = 0; i < in->n && can; i++) {
         const weft_generator *g = in->rows[i]->run.generator;
-        can = plain(g) && !(g->options.shift && g->stats.tokens + 1 >= g->limit) &&
+        can = weft__draw_is_greedy(g) && !(g->options.shift && g->stats.tokens + 1 >= g->limit) &&
               g->n_text != weft_model_info_of(b->model)->renews_at;
     }
     return can;
@@ -478,7 +390,7 @@ static weft_status step(weft_running_batch *b, inputs *in)
     if (status == WEFT_OK && all && can_go_ahead(b, in))
         (void)go_ahead(b, in, out[WEFT__ARGMAX]); /* if it fails, so does the next step itself */
     if (status == WEFT_OK && in->n > 0)
-        status = finish_step(in->rows, in->which, in->n, out[WEFT__LOGITS], out[WEFT__ARGMAX]);
+        status = weft__batch_draw(in->rows, in->which, in->n, out[WEFT__LOGITS], out[WEFT__ARGMAX]);
     weft_drop(ahead);
     return status;
 }

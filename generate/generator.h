@@ -107,6 +107,9 @@ weft_status weft__step(weft_generator *g, weft_array *tokens);
 weft_status weft__put_step(weft_generator *g, weft_array *tokens, weft_array *offset);
 /* Builds the graph of the draw from logits (1, V) and sets the slots of the pending token. */
 weft_status weft__put_draw(weft_generator *g, weft_array *logits);
+/* What g's options ask for of tokens (B) drawn from logits (B, V): float32
+ * (B, weft__logprob_width). */
+weft_array *weft__draw_logprobs(const weft_generator *g, weft_array *logits, weft_array *tokens);
 
 /* Whether the caller cancelled or the time is over; sets g->stats.reason. */
 bool weft__interrupted(weft_generator *g);

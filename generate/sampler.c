@@ -196,7 +196,11 @@ static void part_key(weft_array *key, const weft_sampler_options *o, weft_array 
 {
     *drawn = key;
     *excluding = NULL;
-    if (key != NULL && o->xtc_probability > 0)
+    if (key == NULL || o->xtc_probability == 0)
+        return;
+    if (weft_ok(key) && weft_ndim(key) != 1)
+        *excluding = weft_error_array("sampler: key: expected one, of shape (2), with XTC");
+    else
         weft_random_split_pair(key, drawn, excluding);
 }
 

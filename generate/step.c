@@ -49,8 +49,8 @@ weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, boo
 
 /* ---- the draw ------------------------------------------------------------------------------- */
 
-/* The log-probability of a token (1, 1), followed by the largest of `all` (1, V), and their tokens,
- * which are exact in float32: a vocabulary has fewer than 2^24. */
+/* The log-probabilities of tokens (B, 1), each followed by the largest of its row of `all` (B, V),
+ * and their tokens, which are exact in float32: a vocabulary has fewer than 2^24. */
 static weft_array *with_top(const weft_generator *g, weft_array *all, weft_array *own)
 {
     if (g->options.top_logprobs == 0)
@@ -59,6 +59,16 @@ static weft_array *with_top(const weft_generator *g, weft_array *all, weft_array
     weft_array *const parts[] = {own, weft_take_along_axis(all, ids, -1),
                                  weft_astype(ids, WEFT_FLOAT32)};
     return weft_concatenate(parts, 3, -1);
+}
+
+weft_array *weft__draw_logprobs(const weft_generator *g, weft_array *logits, weft_array *tokens)
+{
+    const double temperature = g->options.sampler.temperature;
+    weft_array *x = weft_astype(logits, WEFT_FLOAT32);
+    if (g->options.scaled_logprobs && temperature > 0)
+        x = weft_scale(x, 1 / temperature);
+    weft_array *all = weft_log_softmax(x, -1);
+    return with_top(g, all, weft_take_along_axis(all, weft_expand_dims(tokens, -1), -1));
 }
 
 /* On the default device, where the key and the counts stay from the first step on. */
@@ -74,22 +84,16 @@ static weft_status draw_on_default_device(weft_generator *g, weft_array *logits)
         status = weft_set(&g->key, weft_squeeze(weft_slice_axis(keys, 0, 0, 1), 0));
     }
     weft_array *token = weft_sampler_draw(logits, &in, &g->options.sampler); /* (1) */
-    weft_array *column = weft_expand_dims(token, -1);                        /* (1, 1) */
     if (status == WEFT_OK)
         status = weft_set(&g->token, token);
-    if (status == WEFT_OK && g->options.logprobs) {
-        const double temperature = g->options.sampler.temperature;
-        weft_array *x = weft_astype(logits, WEFT_FLOAT32);
-        if (g->options.scaled_logprobs && temperature > 0)
-            x = weft_scale(x, 1 / temperature);
-        weft_array *all = weft_log_softmax(x, -1);
-        status = weft_set(&g->logprob, with_top(g, all, weft_take_along_axis(all, column, -1)));
-    }
+    if (status == WEFT_OK && g->options.logprobs)
+        status = weft_set(&g->logprob, weft__draw_logprobs(g, logits, token));
     if (status == WEFT_OK)
         status = weft__probe_logits(g, logits);
     if (status == WEFT_OK && in.seen != NULL) {
         weft_array *one = weft_ones(WEFT_DIMS(1, 1), WEFT_FLOAT32);
-        status = weft_set(&g->seen, weft_scatter_add_along_axis(in.seen, column, one, -1));
+        status = weft_set(
+            &g->seen, weft_scatter_add_along_axis(in.seen, weft_expand_dims(token, -1), one, -1));
     }
     return status;
 }

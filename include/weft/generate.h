@@ -70,7 +70,9 @@ typedef struct weft_sampler_inputs {
     weft_array *seen; /* (B, V): how often each token occurred, for the penalties; NULL: never */
     /* bool (B, V) or (V): the allowed tokens, applied before all other steps; NULL: all */
     weft_array *allowed;
-    weft_array *key; /* that of weft_random_categorical; ignored at temperature 0 */
+    /* That of weft_random_categorical, also (B, 2), one for each row, without XTC; ignored at
+     * temperature 0. */
+    weft_array *key;
 } weft_sampler_inputs;
 
 /* Applies all sampling steps to logits (B, V) of any float dtype: float32 (B, V), -inf for excluded

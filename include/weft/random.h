@@ -90,7 +90,8 @@ WEFT_API weft_array *weft_random_permute(weft_array *key, weft_array *x, int axi
 
 /* Indices drawn from softmax(logits) along the axis: uint32. The shape is that of the logits
  * without the axis; with _n it has a last axis of n draws; with _shape it is `shape`, to which the
- * logits without the axis are broadcast. */
+ * logits without the axis are broadcast. With a key (B, 2) each row of logits (B, V) has the draw
+ * that its key gives for logits (1, V). */
 WEFT_API weft_array *weft_random_categorical(weft_array *key, weft_array *logits, int axis);
 WEFT_API weft_array *weft_random_categorical_n(weft_array *key, weft_array *logits, int axis,
                                                int64_t n);

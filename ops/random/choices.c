@@ -151,8 +151,17 @@ weft_array *weft_random_categorical(weft_array *key, weft_array *logits, int axi
     if (!weft_ok(logits)) {
         return logits;
     }
+    weft_dims shape = weft_shape(logits);
+    if (key != NULL && weft_ok(key) && weft_ndim(key) == 2) { /* each makes the noise of a row */
+        if (shape.n != 2 || weft_dim(key, 0) != shape.at[0] || (axis != 1 && axis != -1)) {
+            return weft_error_array("categorical: keys (%lld, 2): expected logits (%lld, V) and "
+                                    "their last axis",
+                                    (long long)weft_dim(key, 0), (long long)weft_dim(key, 0));
+        }
+        shape = WEFT_DIMS(shape.at[1]);
+    }
     weft_scope_open();
-    return weft_scope_close(choose(key, logits, weft_shape(logits), axis));
+    return weft_scope_close(choose(key, logits, shape, axis));
 }
 
 weft_array *weft_random_categorical_n(weft_array *key, weft_array *logits, int axis, int64_t n)

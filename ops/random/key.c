@@ -1,8 +1,7 @@
 /* ops/random/key.c -- random keys, and the calling thread's default generator. */
 #include "core/graph.h"
-#include "ops/common.h"
+#include "ops/random/random.h"
 #include "ops/random/threefry.h"
-#include "weft/random.h"
 
 /* The key of the default generator; initially that of seed 0. */
 static _Thread_local uint32_t current[2];
@@ -33,19 +32,25 @@ void weft_random_split_pair(weft_array *key, weft_array **first, weft_array **se
     close_with(first, second);
 }
 
-/* Splits the generator's key in two: the first half becomes its new key, the second is returned.
- * The four words of a split are the blocks (0, 2) and (1, 3): the first words of both, then the
+/* The four words of a split are the blocks (0, 2) and (1, 3): the first words of both, then the
  * second. */
+void weft__random_next(uint32_t key[2], uint32_t given[2])
+{
+    uint32_t even[2] = {0, 2}, odd[2] = {1, 3};
+    threefry(key, even);
+    threefry(key, odd);
+    given[0] = even[1];
+    given[1] = odd[1];
+    key[0] = even[0];
+    key[1] = odd[0];
+}
+
 weft_array *weft_random_next_key(void)
 {
     if (weft__current_observer) { /* a constant key would repeat the same numbers in every call */
         return weft__current_observer->next_key(weft__current_observer);
     }
-    uint32_t even[2] = {0, 2}, odd[2] = {1, 3};
-    threefry(current, even);
-    threefry(current, odd);
-    uint32_t given[2] = {even[1], odd[1]};
-    current[0] = even[0];
-    current[1] = odd[0];
+    uint32_t given[2];
+    weft__random_next(current, given);
     return weft_from_data(given, WEFT_UINT32, WEFT_DIMS(2));
 }

@@ -1,21 +1,24 @@
 """Seconds of a GRPO update, of sampling and of training, in Weft and in TRL's GRPOTrainer.
 
-    python3 tests/bench/peer_grpo.py build/cli/weft MODEL.gguf [ROUNDS]
+    python3 tests/bench/peer_grpo.py build/cli/weft MODEL.gguf|FOLDER [--device vulkan]
+        [--prompts 3] [--group 8] [--tokens 16] [--updates 3] [--rounds 2]
 
-The same task, prompts, LoRA (rank 16, all linears), float32, number of completions and largest
-length. Both programs run alternately, ROUNDS times, 3 updates each, of which the first one is not
-counted. Weft's training alone is measured from the completions that its run has sampled
-(--completions); TRL's sampling is the time in _generate_single_turn. Made for TRL 1.16.0.
+The same task, prompts, LoRA (rank 16, all linears), number of completions and largest length: on
+the CPU in float32, on vulkan (TRL: CUDA) in bfloat16. Both programs run alternately, and the first
+update of each run is not counted. Weft's training alone is measured from the completions that its
+run has sampled (--completions); TRL's sampling is the time in _generate_single_turn. FOLDER is a
+checkpoint with its tokenizer, as shape.py writes it; a model with random weights has long
+completions, of equal length in both programs. Made for TRL 1.16.0.
 """
+import argparse
 import json
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-PROMPTS, GROUP, MOST, UPDATES, RANK = 3, 8, 16, 3, 16
+RANK = 16
 
 
 def rows():
@@ -26,63 +29,86 @@ def rows():
 def steps(folder):
     """Seconds between the updates of a run after the first."""
     at = [json.loads(line)["seconds"] for line in open(folder / "metrics.jsonl")]
-    return [b - a for a, b in zip(at, at[1:])]
+    return [b - a for a, b in zip(at[-o.updates:], at[-o.updates + 1:])]
 
 
-def weft(binary, model, work):
+def weft(work):
     data = work / "rows.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows()))
-    shared = [binary, "train", model, "--objective", "grpo", "--num-generations", str(GROUP),
-              "--batch-size", str(PROMPTS), "--max-completion-length", str(MOST), "--steps",
-              str(UPDATES), "--rank", str(RANK), "--dtype", "float32", "--overwrite"]
-    subprocess.run(shared + ["--data", data, "--reward", "exact:number", "--out", work / "run"],
-                   check=True, capture_output=True)
-    subprocess.run(shared + ["--completions", work / "run" / "completions.jsonl", "--out",
-                             work / "trained"], check=True, capture_output=True)
+    shared = [o.weft, "train", o.model, "--objective", "grpo", "--num-generations", o.group,
+              "--batch-size", o.prompts, "--max-completion-length", o.tokens, "--steps", o.updates,
+              "--rank", RANK, "--device", o.device, "--dtype",
+              "float32" if o.device == "cpu" else "bfloat16", "--overwrite"]
+
+    def run(*more):
+        done = subprocess.run([str(word) for word in (*shared, *more)], capture_output=True,
+                              text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+
+    run("--data", data, "--reward", "exact:number", "--out", work / "run")
+    run("--completions", work / "run" / "completions.jsonl", "--out", work / "trained")
     whole, training = (statistics.mean(steps(work / name)) for name in ("run", "trained"))
     return whole, whole - training, training
 
 
-def trl(model, work):
+def load():
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    path = pathlib.Path(o.model)
+    dtype = torch.float32 if o.device == "cpu" else torch.bfloat16
+    if path.is_dir():
+        return (AutoModelForCausalLM.from_pretrained(path, dtype=dtype),
+                AutoTokenizer.from_pretrained(path))
+    base = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=dtype)
+    weights, config = base.state_dict(), base.config  # converted, but they count as quantized
+    del config.quantization_config
+    base = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    base.load_state_dict(weights)
+    return base, AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+
+
+def trl(work):
     import torch
     from datasets import Dataset
     from peft import LoraConfig
-    from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import GRPOConfig, GRPOTrainer
 
-    path = pathlib.Path(model)
-    base = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name,
-                                                dtype=torch.float32)
-    weights, config = base.state_dict(), base.config  # float32, but they count as quantized
-    del config.quantization_config
-    base = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    base.load_state_dict(weights)
-    tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+    base, tokenizer = load()
+    cuda = o.device != "cpu"
     sampled, ends = [], []
+
+    def now():
+        if cuda:
+            torch.cuda.synchronize()
+        return time.perf_counter()
 
     class Timed(GRPOTrainer):
         def _generate_single_turn(self, *rest, **named):
-            began = time.perf_counter()
+            began = now()
             made = super()._generate_single_turn(*rest, **named)
-            sampled.append(time.perf_counter() - began)
+            sampled.append(now() - began)
             return made
 
         def training_step(self, *rest, **named):
             loss = super().training_step(*rest, **named)
-            ends.append(time.perf_counter())
+            ends.append(now())
             return loss
 
     def reward(completions, answer, **_):
         texts = [c[0]["content"] if isinstance(c, list) else c for c in completions]
         return [float(a in t) for t, a in zip(texts, answer)]
 
-    data = Dataset.from_list([{"prompt": [{"role": "user", "content": row["question"]}],
-                               "answer": row["answer"]} for row in rows()])
-    config = GRPOConfig(output_dir=str(work / "trl"), per_device_train_batch_size=PROMPTS * GROUP,
-                        num_generations=GROUP, max_completion_length=MOST, max_steps=UPDATES,
-                        learning_rate=2e-4, logging_steps=1, save_strategy="no", report_to=[],
-                        use_cpu=True, bf16=False, gradient_checkpointing=False,
-                        disable_tqdm=True)
+    chat = tokenizer.chat_template is not None
+    data = Dataset.from_list(
+        [{"prompt": [{"role": "user", "content": row["question"]}] if chat else row["question"],
+          "answer": row["answer"]} for row in rows()])
+    config = GRPOConfig(output_dir=str(work / "trl"),
+                        per_device_train_batch_size=o.prompts * o.group, num_generations=o.group,
+                        max_completion_length=o.tokens, max_steps=o.updates, learning_rate=2e-4,
+                        logging_steps=1, save_strategy="no", report_to=[], use_cpu=not cuda,
+                        bf16=cuda, gradient_checkpointing=False, disable_tqdm=True)
     trainer = Timed(model=base, reward_funcs=reward, args=config, train_dataset=data,
                     processing_class=tokenizer,
                     peft_config=LoraConfig(r=RANK, lora_alpha=2 * RANK,
@@ -93,21 +119,30 @@ def trl(model, work):
     return whole, sampling, whole - sampling
 
 
-def main(binary, model, rounds=2):
-    found = {"weft": [], "trl": []}
-    for _ in range(int(rounds)):
-        for name in found:
+def main():
+    programs, found = {"weft": weft, "trl": trl}, {"weft": [], "trl": []}
+    for _ in range(o.rounds):
+        for name, measure in programs.items():
             with tempfile.TemporaryDirectory() as work:
-                work = pathlib.Path(work)
-                found[name].append(weft(binary, model, work) if name == "weft"
-                                   else trl(model, work))
+                found[name].append(measure(pathlib.Path(work)))
             print(name, "update %.2f s: sampling %.2f s, training %.2f s" % found[name][-1],
                   flush=True)
     best = {name: [min(column) for column in zip(*runs)] for name, runs in found.items()}
     for i, what in enumerate(("update", "sampling", "training")):
         print(f"{what}: weft {best['weft'][i]:.2f} s, trl {best['trl'][i]:.2f} s, "
               f"ratio {best['trl'][i] / best['weft'][i]:.2f}")
+    print(f"completions/s: weft {o.prompts * o.group / best['weft'][0]:.1f}, "
+          f"trl {o.prompts * o.group / best['trl'][0]:.1f}")
 
+
+parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+parser.add_argument("weft")
+parser.add_argument("model")
+parser.add_argument("--device", choices=["cpu", "vulkan"], default="cpu")
+for name, default in (("prompts", 3), ("group", 8), ("tokens", 16), ("updates", 3),
+                      ("rounds", 2)):
+    parser.add_argument(f"--{name}", type=int, default=default)
+o = parser.parse_args()
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -140,6 +140,35 @@ static void drawn_texts_are_those_alone(void)
     weft_model_free(model);
 }
 
+/* Texts with equal options share a draw; here four kinds of them, between texts that draw alone and
+ * greedy ones. */
+static void texts_with_equal_options_draw_as_alone(void)
+{
+    static const weft_sampler_options kinds[] = {
+        {.temperature = 1},
+        {.temperature = 1.3, .top_p = 0.9},
+        {.temperature = 0.8, .min_p = 0.02},
+        {.temperature = 0},
+        {.temperature = 1, .xtc_probability = 0.5, .xtc_threshold = 0.02},
+        {.temperature = 0, .presence_penalty = 1}};
+    static const int kind[N] = {0, 1, 3, 0, 4, 2, 1, 0, 5};
+    weft_model *model = fixture_model("qwen3");
+    some s;
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    for (int i = 0; i < N; i++) {
+        s.options[i].seed = 300 + (uint64_t)i;
+        s.options[i].logprobs = kind[i] != 1;
+        s.options[i].scaled_logprobs = kind[i] == 2;
+        s.options[i].sampler = kinds[kind[i]];
+    }
+    const weft_generate_batch_options few = {.rows = 4, .batch.tokens = 16};
+    run(model, &s, NULL, 1e-4);
+    run(model, &s, &few, 1e-4);
+    weft_model_free(model);
+}
+
 /* Bit for bit, logits included: of each log-probability there is one double. */
 static void an_invariant_batch_is_exact(void)
 {
@@ -529,8 +558,9 @@ static void requests_are_added_and_freed_in_callbacks(void)
 
 CHECK_MAIN("batch_generate", CHECK_CASE(greedy_texts_are_those_alone),
            CHECK_CASE(texts_of_quantized_weights_are_those_alone),
-           CHECK_CASE(drawn_texts_are_those_alone), CHECK_CASE(an_invariant_batch_is_exact),
-           CHECK_CASE(caches_of_every_kind_go_together),
+           CHECK_CASE(drawn_texts_are_those_alone),
+           CHECK_CASE(texts_with_equal_options_draw_as_alone),
+           CHECK_CASE(an_invariant_batch_is_exact), CHECK_CASE(caches_of_every_kind_go_together),
            CHECK_CASE(constrained_texts_are_those_alone),
            CHECK_CASE(what_cannot_go_together_goes_alone), CHECK_CASE(a_bad_request_fails_alone),
            CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(texts_are_told_of_as_they_end),

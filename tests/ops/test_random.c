@@ -9,6 +9,7 @@
 #include "backends/cpu/kernels.h"
 #include "tests/check.h"
 #include "tests/support/arrays.h"
+#include "weft/generate.h"
 #include "weft/op.h"
 #include "weft/ops.h"
 #include "weft/random.h"
@@ -229,6 +230,30 @@ static void bernoulli_and_categorical_have_their_frequencies(void)
     weft_scope_close(NULL);
 }
 
+/* With a key for each row a row has the draw that its key gives alone. */
+static void categorical_takes_a_key_for_each_row(void)
+{
+    enum { B = 7, V = 1001 };
+    weft_scope_open();
+    weft_array *keys = weft_random_split(weft_random_key(11), B);
+    weft_array *logits =
+        weft_random_normal(weft_random_key(12), WEFT_DIMS(B, V), 0, 1, WEFT_FLOAT32);
+    double *all = draw(weft_random_categorical(keys, logits, -1), B);
+    for (int i = 0; all && i < B; i++) {
+        weft_array *key = weft_squeeze(weft_slice_axis(keys, 0, i, i + 1), 0);
+        weft_array *row = weft_slice_axis(logits, 0, i, i + 1);
+        CHECK_EQ_INT(weft_item_int(weft_random_categorical(key, row, -1)), (int64_t)all[i]);
+    }
+    free(all);
+    CHECK_CONTAINS(weft_error(weft_random_categorical(keys, logits, 0)), "expected logits (7, V)");
+    CHECK_CONTAINS(weft_error(weft_random_categorical(weft_random_split(NULL, 3), logits, -1)),
+                   "expected logits (3, V)");
+    const weft_sampler_inputs in = {.key = keys};
+    const weft_sampler_options o = {.temperature = 1, .xtc_probability = 0.5};
+    CHECK_CONTAINS(weft_error(weft_sampler_draw(logits, &in, &o)), "with XTC");
+    weft_scope_close(NULL);
+}
+
 /* ---- the default generator ------------------------------------------------------------------ */
 
 static void read_key(weft_array *key, uint32_t out[2])
@@ -306,6 +331,7 @@ CHECK_MAIN("random", CHECK_CASE(words_and_splits_are_those_of_jax),
            CHECK_CASE(uniform_is_the_words_over_2_to_the_32), CHECK_CASE(uniform_stays_below_high),
            CHECK_CASE(normal_inverts_the_error_function),
            CHECK_CASE(bernoulli_and_categorical_have_their_frequencies),
+           CHECK_CASE(categorical_takes_a_key_for_each_row),
            CHECK_CASE(next_keys_are_the_second_halves_of_splits),
            CHECK_CASE(every_thread_has_its_own_generator),
            CHECK_CASE(bad_arguments_say_what_is_wrong))

@@ -68,31 +68,37 @@ weft_status weft__vulkan_arange(const weft_call *call)
 
 /* ---- random_bits ---------------------------------------------------------------------------- */
 
-/* Only a single key: with several, outputs may not begin at a word. */
+/* Several keys only if the output of each begins at a word. */
 bool weft__vulkan_random_bits_fits(const weft_call *call)
 {
-    return weft__vulkan_fits(call) && call->in[0].shape.n == 1;
+    const int64_t keys = weft_tensor_size(&call->in[0]) / 2;
+    const int64_t bytes =
+        weft_tensor_size(&call->out[0]) * (int64_t)weft_dtype_size(call->out[0].dtype);
+    return weft__vulkan_fits(call) &&
+           (call->in[0].shape.n == 1 || (keys > 0 && bytes / keys % 4 == 0));
 }
 
 weft_status weft__vulkan_random_bits(const weft_call *call)
 {
     const weft_tensor *out = &call->out[0];
-    int64_t size = (int64_t)weft_dtype_size(out->dtype), bytes = weft_tensor_size(out) * size;
-    int64_t words = (bytes + 3) / 4;
+    int64_t size = (int64_t)weft_dtype_size(out->dtype);
+    int64_t keys = weft_tensor_size(&call->in[0]) / 2;
+    int64_t bytes = weft_tensor_size(out) * size / keys, words = (bytes + 3) / 4;
     struct {
         uint64_t key, to;
-        uint32_t blocks, pairs, words, tail;
-    } push = {.key = weft__vulkan_address(&call->in[0]),
+        uint32_t keys, blocks, pairs, words, tail;
+    } push = {.keys = (uint32_t)keys,
+              .key = weft__vulkan_address(&call->in[0]),
               .to = weft__vulkan_address(out),
               .blocks = (uint32_t)((words + 1) / 2),
               .pairs = (uint32_t)(words / 2),
               .words = (uint32_t)(bytes / 4),
               .tail = (uint32_t)(bytes % 4)};
-    weft__vulkan_launch launch = {.shader = size == 1 ? &weft__shader_random_bits_bytes
-                                                      : &weft__shader_random_bits,
-                                  .push = &push,
-                                  .push_bytes = sizeof push,
-                                  .groups = weft__vulkan_groups(push.blocks, GROUP)};
+    weft__vulkan_launch launch = {
+        .shader = size == 1 ? &weft__shader_random_bits_bytes : &weft__shader_random_bits,
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = weft__vulkan_groups((uint64_t)push.blocks * push.keys, GROUP)};
     return weft__vulkan_dispatch(call, &launch);
 }
 

@@ -12,14 +12,14 @@ layout(local_size_x = 256) in;
 
 layout(push_constant, scalar) uniform Push {
     Words key, to;
-    uint blocks, pairs; // pairs: number of blocks that yield two words
-    uint words, tail;   // whole words, and bytes after them
+    uint keys, blocks, pairs; // of each key; pairs: number of blocks that yield two words
+    uint words, tail;         // whole words, and bytes after them
 } p;
 
-void put(uint word, uint value)
+void put(uint key, uint word, uint value)
 {
     if (word < p.words) {
-        p.to.at[word] = value;
+        p.to.at[key * p.words + word] = value;
         return;
     }
 #ifdef BYTES
@@ -33,14 +33,15 @@ void put(uint word, uint value)
 
 void main()
 {
-    uint i = group_index() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-    if (i >= p.blocks) {
+    uint at = group_index() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint key = at / p.blocks, i = at % p.blocks;
+    if (key >= p.keys) {
         return;
     }
-    uvec2 block = threefry(uvec2(p.key.at[0], p.key.at[1]),
+    uvec2 block = threefry(uvec2(p.key.at[2u * key], p.key.at[2u * key + 1u]),
                            uvec2(i, i < p.pairs ? i + p.blocks : 0u));
-    put(i, block.x);
+    put(key, i, block.x);
     if (i < p.pairs) {
-        put(i + p.blocks, block.y);
+        put(key, i + p.blocks, block.y);
     }
 }
