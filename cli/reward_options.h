@@ -115,7 +115,7 @@
          .marks = CLI_ZERO | CLI_FIXED,                                                            \
          .help = "of sampled completions: draw from the K most probable tokens; default: all"},    \
     {                                                                                              \
-        .name = "sample-rows", .kind = CLI_INT, .value = "N", .fallback = "16", .low = 1,          \
+        .name = "sample-rows", .kind = CLI_INT, .value = "N", .fallback = "64", .low = 1,          \
         .high = 4096, AT(sampling.rows), .marks = CLI_FIXED,                                       \
         .help = "completions that are sampled at a time; each needs a KV cache"                    \
     }

@@ -23,9 +23,12 @@ bool weft__nn_is_quantized(const weft_nn_quantize_options *o, const weft_encodin
     return o->accepts || weft_dim(*slot->address, -1) % encoding->block == 0;
 }
 
+/* Encoded on the CPU, by all its threads: no other backend has a kernel for it. */
 weft_array *weft__nn_quantized(weft_array *weight, const weft_encoding *encoding)
 {
-    return weft_encode(weft_astype(weft_decode(weight), WEFT_BFLOAT16), encoding);
+    weft_array *dense = weft_astype(weft_decode(weight), WEFT_BFLOAT16);
+    weft_array *encoded = weft_encode(weft_to(dense, weft_device_get("cpu")), encoding);
+    return weft_to(encoded, weft_device_of(weight));
 }
 
 static weft_status quantize(void *context, const char *path, weft_module **field)

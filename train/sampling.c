@@ -142,7 +142,9 @@ static weft_status check_rows(const sampled *s)
 static weft_status generate(sampled *s)
 {
     weft_running_batch *batch = NULL;
-    const weft_generate_batch_options o = {.rows = s->t->o.sampling->rows,
+    enum { ROWS = 64 };
+    const int64_t rows = s->t->o.sampling->rows;
+    const weft_generate_batch_options o = {.rows = rows > 0 ? rows : ROWS,
                                            .cancel = s->t->o.cancel};
     weft_status status = weft_running_batch_new(s->t->model, NULL, &o, &batch);
     for (int64_t i = 0; status == WEFT_OK && i < count(s); i++)

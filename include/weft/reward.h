@@ -72,7 +72,7 @@ typedef struct weft_sampling {
     int64_t top_k;
     const int32_t *stop; /* (n_stop): tokens that end a completion, besides the model's */
     int n_stop;
-    int64_t rows; /* completions computed together; 0: 16 */
+    int64_t rows; /* completions computed together; 0: 64 */
     weft_reward_fn *reward;
     void *context;            /* of it */
     const char *const *names; /* (n_rewards): names of the rewards, for the report */

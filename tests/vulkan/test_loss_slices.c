@@ -59,9 +59,9 @@ static operands operands_of(const problem *p)
     return o;
 }
 
-/* Losses and gradients. */
+/* Losses, gradients and entropies. */
 typedef struct results {
-    weft_array *out[2];
+    weft_array *out[3];
     int64_t commands;
 } results;
 
@@ -74,9 +74,10 @@ static int64_t commands(void)
 
 static results results_of(const problem *p, const operands *o, const char *label)
 {
-    const weft_linear_cross_entropy_params params = {.softcap = p->softcap, .with_gradient = true};
+    const weft_linear_cross_entropy_params params = {
+        .softcap = p->softcap, .with_gradient = true, .with_entropy = true};
     weft_array *y = weft_apply(weft_op_find("linear_cross_entropy"), o->in, 3, &params);
-    results r = {{weft_pick(y, 0), weft_pick(y, 1)}, commands()};
+    results r = {{weft_pick(y, 0), weft_pick(y, 1), weft_pick(y, 2)}, commands()};
     weft_device_reset_counts(weft_default_device());
     CHECK_OK(weft_eval(y));
     const weft_counts counts = weft_device_counts(weft_default_device());
@@ -89,7 +90,8 @@ static results results_of(const problem *p, const operands *o, const char *label
 /* In float64, of the decoded weight. */
 static weft_array *exact_of(const problem *p, const operands *o, int which)
 {
-    const weft_linear_cross_entropy_params params = {.softcap = p->softcap, .with_gradient = true};
+    const weft_linear_cross_entropy_params params = {
+        .softcap = p->softcap, .with_gradient = true, .with_entropy = true};
     weft_array *in[3];
     for (int i = 0; i < 3; i++) {
         weft_array *a = weft_encoding_of(o->in[i]) ? weft_decode(o->in[i]) : o->in[i];
@@ -147,6 +149,7 @@ static void check_values(const problem *p)
     limit(p, 0);
     const results r = results_of(p, &o, label);
     compare(r.out[0], exact_of(p, &o, 0), 0, 2e-5, label);
+    compare(r.out[2], exact_of(p, &o, 2), 0, 2e-5, label);
     /* The logits' gradients are rounded to bfloat16; their magnitudes add up to at most 2. */
     compare(r.out[1], exact_of(p, &o, 1), 0x1p-8, 0x1p-8 * 4.5 / sqrt((double)p->E), label);
     weft_scope_close(NULL);
@@ -162,7 +165,7 @@ static void check_bits(const problem *p)
     const results one = results_of(p, &o, label);
     limit(p, 0);
     const results many = results_of(p, &o, label);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         check_that(both_equal(many.out[i], one.out[i]), __FILE__, __LINE__,
                    "%s: output %d: bits differ", label, i);
     if (p->encoding && p->N > p->slice)

@@ -48,7 +48,7 @@ typedef struct words {
 
 /* token_loss.comp */
 typedef struct loss_push {
-    uint64_t logits, losses, targets, gradients, fault;
+    uint64_t logits, losses, entropies, targets, gradients, fault;
     uint32_t fault_code, first, rows, V, target_stride;
     float cap;
     uint32_t block;
@@ -197,8 +197,7 @@ static slices last_slice(const chunk *c)
 bool weft__vulkan_linear_cross_entropy_dense_fits(const weft_call *call)
 {
     chunk c = chunk_of(call);
-    return weft__vulkan_fits(call) && c.V > 0 && c.E > 0 && c.weight->dtype != WEFT_FLOAT64 &&
-           !c.params->with_entropy;
+    return weft__vulkan_fits(call) && c.V > 0 && c.E > 0 && c.weight->dtype != WEFT_FLOAT64;
 }
 
 static bool is_narrow_float(const weft_tensor *t)
@@ -210,8 +209,7 @@ bool weft__vulkan_linear_cross_entropy_encoded_fits(const weft_call *call)
 {
     const chunk c = chunk_of(call);
     return weft__vulkan_decodes(c.weight) && is_narrow_float(c.x) && c.V > 0 && c.E > 0 &&
-           !c.params->with_entropy && c.E % 8 == 0 && c.N * c.E < INT32_MAX &&
-           c.V * c.E < INT32_MAX;
+           c.E % 8 == 0 && c.N * c.E < INT32_MAX && c.V * c.E < INT32_MAX;
 }
 
 bool weft__vulkan_linear_cross_entropy_fits(const weft_call *call)
@@ -280,6 +278,9 @@ static weft_status losses(const chunk *c)
     const loss_push push = {
         .logits = c->logits,
         .losses = weft__vulkan_address(&call->out[0]),
+        .entropies = c->params->with_entropy
+                         ? weft__vulkan_address(&call->out[c->params->with_gradient ? 2 : 1])
+                         : 0,
         .targets = weft__vulkan_address(c->targets),
         .gradients = c->logits,
         .fault = weft__vulkan_fault(call),
@@ -292,9 +293,10 @@ static weft_status losses(const chunk *c)
         .block = (uint32_t)c->block};
     weft__vulkan_launch launch = {
         .shader = &weft__shader_token_loss,
-        .n_constants = 6,
+        .n_constants = 7,
         .constants = {c->targets->dtype, c->params->with_gradient, c->params->softcap > 0,
-                      c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32, c->block < c->V, c->narrow},
+                      c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32, c->block < c->V, c->narrow,
+                      c->params->with_entropy},
         .push = &push,
         .push_bytes = sizeof push,
         .groups = push.rows,

@@ -12,7 +12,7 @@ enum { GROUP = 256, NO_INDEX = 255, GATHER_LANES = 32, GATHER_THREADS = 128, SUP
 
 /* With at least this many rows, a matrix of at most so many bytes is decoded to 16 bits first, for
  * matrix cores. */
-enum { DECODED_ROWS = 256, DECODED_ROOM = 128 << 20 };
+enum { DECODED_ROWS = 256, DECODED_ROOM = 512 << 20 };
 
 /* codes.glsl */
 typedef struct codes_record {

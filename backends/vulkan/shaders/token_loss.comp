@@ -1,5 +1,6 @@
-// backends/vulkan/shaders/token_loss.comp -- losses of rows of logits in float32, and their
-// gradients, which replace the logits or are stored elsewhere in 16 bits. One workgroup per row.
+// backends/vulkan/shaders/token_loss.comp -- losses of rows of logits in float32, their
+// distributions' entropies, and the losses' gradients, which replace the logits or are stored
+// elsewhere in 16 bits. One workgroup per row.
 #version 460
 #include "common.glsl"
 #include "math.glsl"
@@ -15,9 +16,10 @@ layout(constant_id = 3) const uint GRADIENT_TYPE = FLOAT32;
 layout(constant_id = 4) const bool BLOCKS = false; // logits are stored in blocks of the vocabulary
 // 16-bit gradients replace the logits: each row of a block begins where it did.
 layout(constant_id = 5) const bool IN_PLACE = false;
+layout(constant_id = 6) const bool ENTROPY = false;
 
 layout(push_constant, scalar) uniform Push {
-    Floats logits, losses;
+    Floats logits, losses, entropies;
     Words targets, gradients;
     Fault fault;
     uint fault_code;
@@ -69,7 +71,9 @@ void load_columns(uint row, uint first, out float x[LOADS], out uint at[LOADS])
     }
 }
 
-shared float maxima[GROUP], sums[GROUP];
+// Of an invocation's scores s: the largest, sum(e^(s - largest)), and, with ENTROPY,
+// sum((s - largest) e^(s - largest)).
+shared float maxima[GROUP], sums[GROUP], spreads[GROUP];
 
 // Do not unroll a loop that calls this: the copies lose `precise`.
 float score(float logit)
@@ -83,11 +87,17 @@ float share(float x, float top)
     return x == top ? 1.0 : exp(x - top);
 }
 
+// spreads[], for a maximum that is larger by `rise`.
+float respread(float spread, float sum, float factor, float rise)
+{
+    return factor > 0.0 ? factor * (spread - rise * sum) : 0.0;
+}
+
 // log(sum(exp(scores))). A NaN among the scores makes the result NaN.
 float log_sum_exp(uint row)
 {
     uint self = gl_LocalInvocationID.x;
-    float top = LOWEST, sum = 0.0;
+    float top = LOWEST, sum = 0.0, spread = 0.0;
     block_first = 0u;
     for (uint first = self; first < p.V; first += GROUP * LOADS) {
         float x[LOADS];
@@ -99,20 +109,35 @@ float log_sum_exp(uint row)
                 x[k + i] = first + (k + i) * GROUP < p.V ? score(x[k + i]) : -INFINITY;
                 top = x[k + i] > top ? x[k + i] : top;
             }
-            sum *= share(before, top);
+            float factor = share(before, top);
+            if (ENTROPY) {
+                spread = respread(spread, sum, factor, top - before);
+            }
+            sum *= factor;
             for (uint i = 0u; i < STEP; i++) {
-                sum += share(x[k + i], top);
+                float one = share(x[k + i], top);
+                sum += one;
+                if (ENTROPY) {
+                    spread += one > 0.0 ? one * (x[k + i] - top) : 0.0;
+                }
             }
         }
     }
     maxima[self] = top;
     sums[self] = sum;
+    spreads[self] = spread;
     for (uint half_ = GROUP / 2u; half_ > 0u; half_ /= 2u) {
         barrier();
         if (self < half_) {
             float a = maxima[self], b = maxima[self + half_], larger = b > a ? b : a;
+            float own = share(a, larger), other = share(b, larger);
             maxima[self] = larger;
-            sums[self] = sums[self] * share(a, larger) + sums[self + half_] * share(b, larger);
+            if (ENTROPY) {
+                spreads[self] = respread(spreads[self], sums[self], own, larger - a) +
+                                respread(spreads[self + half_], sums[self + half_], other,
+                                         larger - b);
+            }
+            sums[self] = sums[self] * own + sums[self + half_] * other;
         }
     }
     barrier();
@@ -135,6 +160,10 @@ void main()
     if (self == 0u) {
         p.losses.at[p.first + row] =
             counted ? lse - score(p.logits.at[place_of(row, target.x)]) : 0.0;
+        if (ENTROPY) {
+            p.entropies.at[p.first + row] =
+                counted ? log(sums[0]) - spreads[0] / sums[0] : 0.0;
+        }
     }
     if (!GRADIENT) {
         return;
