@@ -68,6 +68,7 @@ weft_trainer_options train_trainer_options(const train_values *v, train_run *r)
     o.command = (const char *const *)r->words.at;
     o.n_command = r->words.n;
     o.base_name = r->path;
+    o.init_adapter = v->init_adapter;
     o.data_name = data ? cli_data_first(&v->source) : v->completions ? v->completions : v->batches;
     o.sources = r->sources;
     o.n_sources = data ? v->source.paths.n : 1;

@@ -28,7 +28,7 @@ weft_status train_open_general(const train_values *v, train_run *r)
     const weft_dataset_options o = {
         .format = WEFT_DATA_TEXT, .length = WINDOW, .vocabulary = r->vocabulary};
     const bool asked = v->general != NULL;
-    if (v->task != TRAIN_GENERATE || r->tokenizer == NULL ||
+    if (v->task != TRAIN_GENERATE || r->tokenizer == NULL || v->verify ||
         (asked && strcmp(v->general, "none") == 0))
         return WEFT_OK;
     const weft_status status = open_text(v, r, &o);

@@ -63,7 +63,8 @@ static void print(const char *folder, json_object *report)
     printf("%s: update %.0f\n", weft_printable(folder), number_of(report, "checkpoint"));
     json_object_object_foreach(items, name, item)
     {
-        printf("%-10s %s\n", name, text_of(item, "state"));
+        const char *equal = text_of(item, "state");
+        printf("%-10s %s\n", name, strcmp(equal, "quick") == 0 ? "equal by quick hashes" : equal);
         print_differences(member(item, "differences"));
     }
     const bool own =
@@ -72,14 +73,46 @@ static void print(const char *folder, json_object *report)
         print_updates(updates, !own);
     else if (strcmp(state, "differs") == 0)
         puts("updates    not repeated: they would be those of another run");
-    puts(strcmp(state, "verified") == 0 ? "verified"
-         : strcmp(state, "agrees") != 0 ? "differs"
+    puts(strcmp(state, "unknown") == 0  ? "not verified: the run's record is incomplete"
+         : strcmp(state, "agrees") != 0 ? state
+         : own                          ? "agrees, by quick hashes"
          : updates == NULL              ? "agrees, on another build or machine"
                                         : "agrees within the tolerance, on another build or "
                                           "machine");
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
+
+typedef struct shown {
+    train_run *run;
+    int64_t first; /* the update to begin from; -1: none has been shown */
+} shown;
+
+/* Shows the estimate, then the updates as they are repeated. */
+static bool show(void *context, const weft_train_report *p)
+{
+    enum { LINES = 10 };
+    shown *s = context;
+    cli_progress *progress = &s->run->progress;
+    if (s->first < 0) {
+        s->first = p->step;
+        cli_progress_show(progress, 0, true, "repeating updates %lld to %lld: about %s",
+                          (long long)p->step + 1, (long long)p->steps, cli_time(p->remaining));
+    } else if (p->step > s->first) {
+        const int64_t made = p->step - s->first, all = p->steps - s->first;
+        cli_progress_show(progress, (double)made / (double)all,
+                          !progress->terminal && made % (all / LINES + 1) == 0,
+                          "update %lld of %lld to %lld  loss %.4f  %s left", (long long)p->step,
+                          (long long)s->first + 1, (long long)p->steps, p->loss,
+                          cli_time(p->remaining));
+    }
+    return true;
+}
+
+static bool show_validation(void *context, int64_t targets, int64_t total)
+{
+    return train_show_validation(((shown *)context)->run, targets, total);
+}
 
 weft_status train_verify(const train_values *v, train_run *r, const weft_trainer_options *options)
 {
@@ -92,7 +125,10 @@ weft_status train_verify(const train_values *v, train_run *r, const weft_trainer
                                         .tolerance = own->tolerance,
                                         .hashes_only = own->hashes};
     char *report = NULL;
-    r->configured = true; /* nothing is written into the folder */
+    shown progress = {.run = r, .first = -1};
+    o.callback = show;
+    o.validating = show_validation;
+    o.context = &progress;
     weft_status status = cli_catch_interrupt(&o.cancel);
     if (status == WEFT_OK)
         status = train_limit_memory(v, r);
@@ -107,8 +143,8 @@ weft_status train_verify(const train_values *v, train_run *r, const weft_trainer
         puts(report);
     else if (found)
         print(own->folder, found);
-    if (found && strcmp(json_object_get_string(member(found, "state")), "differs") == 0)
-        r->differs = true;
+    const char *state = found ? json_object_get_string(member(found, "state")) : "";
+    r->differs = strcmp(state, "differs") == 0 || strcmp(state, "unknown") == 0;
     json_object_put(found);
     weft_free(report);
     return status;
@@ -175,15 +211,15 @@ static const cli_option options[] = {
      .low = 0,
      .high = CLI_ANY,
      .offset = offsetof(verify_values, from),
-     .help = "repeat the updates after checkpoint N (default: the one before the last; 0: from the "
-             "beginning)"},
+     .help = "repeat the updates after checkpoint N (default: the shortest stretch between two; 0: "
+             "from the beginning)"},
     {.name = "to",
      .kind = CLI_INT,
      .value = "N",
      .low = 1,
      .high = CLI_ANY,
      .offset = offsetof(verify_values, to),
-     .help = "compare with checkpoint N (default: the last)"},
+     .help = "compare with checkpoint N (default: the end of that stretch; with --from, the last)"},
     {.name = "tolerance",
      .kind = CLI_REAL,
      .value = "X",

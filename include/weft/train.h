@@ -473,6 +473,7 @@ typedef struct weft_trainer_options {
     const weft_tokenizer *tokenizer;
     const char *chat_template; /* saved with each adapter as chat_template.jinja; NULL: none */
     const char *base_name;     /* of the model, for adapter_config.json and run.json; NULL: "" */
+    const char *init_adapter;  /* that training begins with, for weft_trainer_verify; NULL: none */
     const char *data_name;     /* of the data, for run.json; NULL: "" */
     const weft_data_source *sources; /* (n_sources): of the data, for run.json; borrowed */
     int n_sources;

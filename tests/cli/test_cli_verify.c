@@ -84,7 +84,7 @@ static void an_unchanged_run_is_verified(void)
 static void expect_named(const char *folder, const char *change, const char *undo, const char *item,
                          const char *difference)
 {
-    output o = verify_after(folder, change, "");
+    output o = verify_after(folder, change, "--programs");
     char line[64];
     CHECK_EQ_INT(o.code, 1);
     snprintf(line, sizeof line, "\n%-10s differs\n           ", item);
@@ -107,9 +107,11 @@ static void changed_inputs_are_named(void)
     expect_named(folder, "sed -i '3s/number 3/number 4/' rows.jsonl", "cp rows0 rows.jsonl", "rows",
                  "rows.jsonl: recorded ");
     expect_named(folder, "sed -i '3s/number 3/number 4/' rows.jsonl", "cp rows0 rows.jsonl", "rows",
-                 "\n           sample ");
+                 "\n           rows.jsonl: line 3 of 24\n");
     expect_named(folder, "sed -i 1d rows.jsonl", "cp rows0 rows.jsonl", "rows",
                  "\n           samples: recorded ");
+    expect_named(folder, "sed -i '5s/$/ /;20s/Tale/Tail/' rows.jsonl", "cp rows0 rows.jsonl",
+                 "rows", "\n           rows.jsonl: lines 5, 20 of 24\n");
     expect_named(folder, "sed -i.0 's/\"--lr\", \"2e-4\"/\"--lr\", \"3e-4\"/' run/run.json",
                  "mv run/run.json.0 run/run.json", "options", "--lr: recorded 2e-4, now 3e-4\n");
     expect_named(folder, "sed -i.0 's/\"--rank\", \"8\"/\"--rank\", \"4\"/' run/run.json",
@@ -122,7 +124,87 @@ static void changed_inputs_are_named(void)
     expect_named(folder, "printf ' ' >> base/tokenizer_config.json",
                  "cp base0/tokenizer_config.json base", "tokenizer",
                  "tokenizer_config.json: recorded ");
-    const output o = verify_after(folder, "true", "");
+    /* Options that do not change the result are named, and no difference. */
+    output o =
+        verify_after(folder, "sed -i 's/\"--keep\", \"2\"/\"--keep\", \"5\"/' run/run.json", "");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "options    equal\n"
+                          "           keep: recorded 2, now 5 (does not change the result)\n");
+    CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+}
+
+/* Files beside base and rows: a validation row, the adapter to begin from, a general text, which
+ * nothing depends on, and a program's file. */
+static void other_inputs_are_named(void)
+{
+    const char *folder = run_in("first", "");
+    output o = shell_command(
+        NULL,
+        "cd %s && printf 'Some text.\\n' > general.txt && cp -r run/step-6 begin && rm -r run && "
+        "cp rows.jsonl val.jsonl && %s train base --data rows.jsonl --val-data val.jsonl --steps 4 "
+        "--save-every 2 --length 32 --init-adapter begin --general-text general.txt --out run && "
+        "cp val.jsonl val0 && cp -r begin begin0",
+        folder, check_built("cli/weft"));
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    o = verify_after(folder, "rm general.txt", "");
+    CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+    expect_named(folder, "sed -i '7s/Tale/Tail/' val.jsonl", "cp val0 val.jsonl", "rows",
+                 "\n           val.jsonl: line 7 of 24\n");
+    expect_named(folder,
+                 "printf x | dd of=begin/adapter_model.safetensors bs=1 seek=20000 conv=notrunc "
+                 "2>&1",
+                 "rm -r begin && cp -r begin0 begin", "base",
+                 "adapter adapter_model.safetensors: recorded ");
+    expect_named(folder, "echo >> begin/adapter_config.json", "rm -r begin && cp -r begin0 begin",
+                 "base", "adapter adapter_config.json: recorded ");
+}
+
+/* Files whose SHA-256 is not recorded are compared by their blocks, and what is not recorded at all
+ * is not verified by hashes. */
+static void quick_hashes_are_said(void)
+{
+    static const char no_sums[] =
+        "sed -i -E 's/sha256(.{6}5814)/sha_56\\1/' run/step-6/training.safetensors";
+    const char *folder = run_in("quick", "");
+    CHECK_EQ_INT(shell_command(NULL, "cd %s && cp -r run run0 && cp -r base base0", folder).code,
+                 0);
+    output o = verify_after(folder, no_sums, "--hashes");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out,
+                   "base       equal by quick hashes\n           model.safetensors: equal by "
+                   "its quick hash");
+    CHECK_CONTAINS(o.out, "\nagrees, by quick hashes\n");
+    o = verify_after(folder, "true", "");
+    CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+    o = verify_after(folder,
+                     "printf x | dd of=base/model.safetensors bs=1 seek=6305000 conv=notrunc 2>&1",
+                     "--hashes");
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.out, "\n           model.safetensors: recorded ");
+    o = verify_after(folder,
+                     "cp base0/model.safetensors base && "
+                     "sed -i 's/quick/qu_ck/g' run/step-6/training.safetensors",
+                     "--hashes");
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.out, "base       unknown\n           model.safetensors: not recorded\n");
+    CHECK_CONTAINS(o.out, "\nnot verified: the run's record is incomplete\n");
+}
+
+/* By default the shortest stretch is repeated; its progress and an estimate are shown. */
+static void the_shortest_stretch_is_repeated(void)
+{
+    const char *folder = run_in("stretch", "--keep 9");
+    output o = verify_after(folder, "true", "");
+    CHECK_CONTAINS(o.out, "updates    5 to 6 repeated in ");
+    CHECK_CONTAINS(o.err, "repeating updates 5 to 6: about 0:0");
+    CHECK_CONTAINS(o.err, "update 6 of 5 to 6  loss ");
+    CHECK_CONTAINS(o.err, "  0:00 left\n");
+    o = verify_after(folder, "rm -r run/step-4", "");
+    CHECK_CONTAINS(o.out, "run: update 2\n");
+    CHECK_CONTAINS(o.out, "updates    1 to 2 repeated in ");
+    o = verify_after(folder, "true", "--to 6");
+    CHECK_CONTAINS(o.out, "updates    3 to 6 repeated in ");
     CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
 }
 
@@ -171,6 +253,24 @@ static void another_build_is_named(void)
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "options    equal\nbuild      differs\n           weft: recorded 9");
     CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
+    /* Files other than tensors' do not depend on the build. */
+    static const struct {
+        const char *change, *undo, *says;
+    } files[] = {
+        {"sed -i 's/\"r\": 8/\"r\": 4/' run/step-6/adapter_config.json",
+         "cp run0/step-6/adapter_config.json run/step-6", "adapter_config.json: other bytes\n"},
+        {"echo > run/step-6/README.md", "rm run/step-6/README.md", "README.md: not made again\n"},
+        {"rm run/step-6/adapter_config.json", "cp run0/step-6/adapter_config.json run/step-6",
+         "adapter_config.json: missing\n"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        o = verify_after(folder, files[i].change, "");
+        CHECK_EQ_INT(o.code, 1);
+        CHECK_CONTAINS(o.out, "losses differ by at most 0, weights by 0\n");
+        if (!CHECK(strstr(o.out, files[i].says) != NULL))
+            CHECK_FAIL("%s", o.out);
+        CHECK_CONTAINS(o.out, "\ndiffers\n");
+        CHECK_EQ_INT(shell_command(NULL, "cd %s && %s", folder, files[i].undo).code, 0);
+    }
     o = verify_after(folder, "sed -i '6s/\"loss\": [0-9.]*/\"loss\": 0.5/' run/metrics.jsonl", "");
     CHECK_EQ_INT(o.code, 1);
     CHECK_CONTAINS(o.out, ": compared with tolerance 0.05, since bytes depend on the build: losses "
@@ -248,10 +348,11 @@ static void programs_are_not_run_unasked(void)
         NULL,
         "mkdir -p %s && cd %s && cp -r %s base && "
         "for i in 1 2 3 4; do echo \"{\\\"prompt\\\": \\\"Tale $i\\\"}\"; done > rows.jsonl && "
+        "echo 'touch ran; while read x; do id=${x#*: }; "
+        "echo \"{\\\"id\\\": ${id%%%%,*}, \\\"reward\\\": 1}\"; done' > judge.sh && "
         "%s train base --data rows.jsonl --objective grpo --steps 4 --save-every 2 "
-        "--num-generations 2 --batch-size 2 --max-completion-length 4 --reward 'program:touch ran; "
-        "while read x; do id=${x#*: }; echo \"{\\\"id\\\": ${id%%%%,*}, \\\"reward\\\": 1}\"; "
-        "done' "
+        "--num-generations 2 --batch-size 2 --max-completion-length 4 --reward 'program:sh "
+        "judge.sh' "
         "--out run && rm ran",
         folder, folder, check_source("examples/storyteller"), check_built("cli/weft"));
     if (!CHECK_EQ_INT(o.code, 0))
@@ -267,6 +368,7 @@ static void programs_are_not_run_unasked(void)
         CHECK_FAIL("%s%s", o.out, o.err);
     CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
     CHECK_EQ_INT(shell_command(NULL, "test -e %s/ran", folder).code, 0);
+    expect_named(folder, "echo '# other' >> judge.sh", "true", "options", "judge.sh: recorded ");
 }
 
 /* What cannot be checked is refused. */
@@ -289,8 +391,8 @@ static void what_is_missing_is_said(void)
                      "run/step-6/training.safetensors",
                      "");
     check_one_line(&o, 1);
-    CHECK_CONTAINS(o.err,
-                   "repeating it from the beginning takes about 167 minutes: ask for it by ");
+    CHECK_CONTAINS(o.err, "run: repeating updates 1 to 6 takes about 167 minutes: ask for it by "
+                          "`from` (0)\n");
     o = verify_after(folder, "true", "--from 0");
     CHECK_EQ_INT(o.code, 0);
     o = verify_after(folder, "sed -i -E 's/(.ranks..: )1,/\\12,/' run/step-6/training.safetensors",
@@ -308,6 +410,8 @@ static void what_is_missing_is_said(void)
 }
 
 CHECK_MAIN("cli_verify", CHECK_CASE(an_unchanged_run_is_verified),
-           CHECK_CASE(changed_inputs_are_named), CHECK_CASE(changed_results_are_named),
-           CHECK_CASE(another_build_is_named), CHECK_CASE(every_task_is_verified),
-           CHECK_CASE(programs_are_not_run_unasked), CHECK_CASE(what_is_missing_is_said))
+           CHECK_CASE(changed_inputs_are_named), CHECK_CASE(other_inputs_are_named),
+           CHECK_CASE(quick_hashes_are_said), CHECK_CASE(the_shortest_stretch_is_repeated),
+           CHECK_CASE(changed_results_are_named), CHECK_CASE(another_build_is_named),
+           CHECK_CASE(every_task_is_verified), CHECK_CASE(programs_are_not_run_unasked),
+           CHECK_CASE(what_is_missing_is_said))

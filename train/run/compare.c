@@ -8,6 +8,8 @@
 #include <json-c/json.h>
 
 #include "core/io/json.h"
+#include "train/run/settings.h"
+#include "train/run/sums.h"
 #include "weft/memory.h"
 
 static const char *const names[WEFT__ITEMS] = {"base", "tokenizer", "rows", "options", "build"};
@@ -34,12 +36,30 @@ static const char *text_of(json_object *value)
                : json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN);
 }
 
+static void worsen(weft__comparison *c, weft__item item, weft__agreement state)
+{
+    c->state[item] = state > c->state[item] ? state : c->state[item];
+}
+
 static void differ(weft__comparison *c, weft__item item, const char *name, const char *recorded,
                    const char *now)
 {
-    c->state[item] = WEFT__DIFFERS;
+    worsen(c, item, WEFT__DIFFERS);
     weft__add_difference(&c->differences[item], "%s: recorded %s, now %s", weft_printable(name),
                          weft_printable(recorded), weft_printable(now));
+}
+
+/* Compares the values of an option. */
+static void compare_option(weft__comparison *c, const char *prefix, const char *name,
+                           const char *recorded, const char *now)
+{
+    const weft__effect effect = weft__option_effect(name);
+    if (effect == WEFT__OF_RESULT)
+        worsen(c, WEFT__OPTIONS, WEFT__DIFFERS);
+    if (strcmp(name, "out") != 0)
+        weft__add_difference(&c->differences[WEFT__OPTIONS], "%s%s: recorded %s, now %s%s", prefix,
+                             weft_printable(name), weft_printable(recorded), weft_printable(now),
+                             effect == WEFT__OF_RESULT ? "" : " (does not change the result)");
 }
 
 /* Compares a value; unknown if nothing is recorded. */
@@ -47,8 +67,9 @@ static void compare_value(weft__comparison *c, weft__item item, const char *name
                           json_object *recorded, json_object *now)
 {
     if (recorded == NULL || strcmp(text_of(recorded), "") == 0) {
-        if (c->state[item] == WEFT__EQUAL)
-            c->state[item] = WEFT__UNKNOWN;
+        worsen(c, item, WEFT__UNKNOWN);
+        if (*name)
+            weft__add_difference(&c->differences[item], "%s: not recorded", weft_printable(name));
     } else if (!json_object_equal(recorded, now)) {
         differ(c, item, name, text_of(recorded), text_of(now));
     }
@@ -66,7 +87,11 @@ static void compare_members(weft__comparison *c, weft__item item, json_object *r
     {
         json_object *other = NULL;
         json_object_object_get_ex(now, key, &other);
-        if (!json_object_equal(value, other))
+        if (json_object_equal(value, other))
+            continue;
+        if (item == WEFT__OPTIONS)
+            compare_option(c, "", key, text_of(value), text_of(other));
+        else
             differ(c, item, key, text_of(value), text_of(other));
     }
 }
@@ -94,25 +119,58 @@ static json_object *find_file(json_object *files, json_object *like)
 
 static weft__item item_of(json_object *file)
 {
-    const char *of = member_of(file, "of");
-    return strcmp(of, "base") == 0 || strcmp(of, "teacher") == 0 ? WEFT__BASE
-           : strcmp(of, "tokenizer") == 0                        ? WEFT__TOKENIZER
-                                                                 : WEFT__ROWS;
+    static const struct {
+        const char *of;
+        weft__item item;
+    } items[] = {{"base", WEFT__BASE},
+                 {"teacher", WEFT__BASE},
+                 {"adapter", WEFT__BASE},
+                 {"tokenizer", WEFT__TOKENIZER},
+                 {"reward", WEFT__OPTIONS}};
+    for (size_t i = 0; i < sizeof items / sizeof *items; i++)
+        if (strcmp(member_of(file, "of"), items[i].of) == 0)
+            return items[i].item;
+    return WEFT__ROWS;
 }
 
+/* Names the lines of a file of rows that changed. */
+static void compare_lines(weft__comparison *c, json_object *file, json_object *now,
+                          const char *name)
+{
+    json_object *then = NULL, *own = NULL;
+    weft__text changed = {0};
+    json_object_object_get_ex(file, "lines", &then);
+    json_object_object_get_ex(now, "lines", &own);
+    if (weft__sums_compare(then, own, "line", &changed) && changed.at)
+        weft__add_difference(&c->differences[WEFT__ROWS], "%s: %s", weft_printable(name),
+                             changed.at);
+    weft_free(changed.at);
+}
+
+/* Compares the SHA-256 of a file; without one, the hash of some of its blocks. */
 static void compare_file(weft__comparison *c, json_object *file, json_object *now)
 {
     char name[512];
-    const char *hash = member_of(file, "sha256");
-    snprintf(name, sizeof name, "%s%s",
-             strcmp(member_of(file, "of"), "teacher") == 0 ? "teacher " : "",
+    const char *of = member_of(file, "of");
+    const weft__item item = item_of(file);
+    const bool named = strcmp(of, "teacher") == 0 || strcmp(of, "adapter") == 0;
+    snprintf(name, sizeof name, "%s%s%s", named ? of : "", named ? " " : "",
              member_of(file, "name"));
+    const bool whole = *member_of(file, "sha256") && *member_of(now, "sha256");
+    const char *key = whole ? "sha256" : "quick", *hash = member_of(file, key);
     if (now == NULL)
-        differ(c, item_of(file), name, "the file", "none");
-    else if (*hash == '\0' || *member_of(now, "sha256") == '\0')
-        compare_value(c, item_of(file), name, NULL, now);
-    else if (strcmp(hash, member_of(now, "sha256")) != 0)
-        differ(c, item_of(file), name, hash, member_of(now, "sha256"));
+        differ(c, item, name, "the file", "none");
+    else if (*hash == '\0')
+        compare_value(c, item, name, NULL, now);
+    else if (strcmp(hash, member_of(now, key)) != 0) {
+        differ(c, item, name, hash, member_of(now, key));
+        compare_lines(c, file, now, name);
+    } else if (!whole) {
+        worsen(c, item, WEFT__QUICK);
+        weft__add_difference(&c->differences[item],
+                             "%s: equal by its quick hash: the run has no SHA-256 of it",
+                             weft_printable(name));
+    }
 }
 
 static void compare_files(weft__comparison *c, json_object *recorded, json_object *now)
@@ -134,47 +192,23 @@ static void compare_files(weft__comparison *c, json_object *recorded, json_objec
     }
 }
 
-/* ---- command lines -------------------------------------------------------------------------- */
-
-static const char *word_at(json_object *words, size_t i)
-{
-    const char *word = i < json_object_array_length(words)
-                           ? json_object_get_string(json_object_array_get_idx(words, i))
-                           : NULL;
-    return word ? word : "";
-}
-
-static bool is_option(const char *word)
-{
-    return strncmp(word, "--", 2) == 0 && word[2] != '\0';
-}
-
-/* The value of an option's occurrence `number`, "" for a flag; NULL: it does not occur. */
-static const char *value_of(json_object *words, const char *option, int number)
-{
-    for (size_t i = 0; i < json_object_array_length(words); i++) {
-        if (strcmp(word_at(words, i), option) == 0 && number-- == 0)
-            return is_option(word_at(words, i + 1)) ? "" : word_at(words, i + 1);
-    }
-    return NULL;
-}
+/* ---- command lines and samples --------------------------------------------------------------- */
 
 /* Compares the options of `these` with those of `others`; `back`: only those that others lack. */
 static void compare_words(weft__comparison *c, json_object *these, json_object *others, bool back)
 {
-    for (size_t i = 0; i < json_object_array_length(these); i++) {
-        const char *option = word_at(these, i);
-        int number = 0;
-        for (size_t k = 0; k < i; k++)
-            number += strcmp(word_at(these, k), option) == 0;
-        if (!is_option(option) || strcmp(option, "--out") == 0)
+    for (weft__options o = {.words = these}; weft__options_next(&o);) {
+        int number = 0; /* of the option's occurrence */
+        if (o.name == NULL)
             continue;
-        const char *value = value_of(these, option, number),
-                   *other = value_of(others, option, number);
+        for (weft__options k = {.words = these}; weft__options_next(&k) && k.at < o.at;)
+            number += k.name && strcmp(k.name, o.name) == 0;
+        const char *value = o.value ? o.value : "",
+                   *other = weft__option_of(others, o.name, number);
         if (other == NULL)
-            differ(c, WEFT__OPTIONS, option, back ? "none" : value, back ? value : "none");
+            compare_option(c, "--", o.name, back ? "none" : value, back ? value : "none");
         else if (!back && strcmp(value, other) != 0)
-            differ(c, WEFT__OPTIONS, option, value, other);
+            compare_option(c, "--", o.name, value, other);
     }
 }
 
@@ -188,65 +222,43 @@ static void compare_command(weft__comparison *c, json_object *recorded, json_obj
         compare_words(c, now, recorded, true);
 }
 
-/* ---- samples -------------------------------------------------------------------------------- */
-
-static int64_t count_of(json_object *samples, const char *key)
-{
-    json_object *value = NULL;
-    json_object_object_get_ex(samples, key, &value);
-    return json_object_get_int64(value);
-}
-
-static json_object *hashes_of(json_object *samples)
-{
-    json_object *value = NULL;
-    json_object_object_get_ex(samples, "hashes", &value);
-    return json_object_is_type(value, json_type_array) ? value : NULL;
-}
-
-/* Names the samples among which the first and the last change are. */
 static void compare_samples(weft__comparison *c, json_object *recorded, json_object *now)
 {
-    json_object *a = hashes_of(recorded), *b = hashes_of(now);
-    const int64_t n = count_of(recorded, "n"), each = count_of(recorded, "group");
-    int64_t first = -1, last = -1;
-    if (a == NULL || b == NULL)
-        return;
-    if (n != count_of(now, "n")) {
-        char then[24], own[24];
-        snprintf(then, sizeof then, "%lld", (long long)n);
-        snprintf(own, sizeof own, "%lld", (long long)count_of(now, "n"));
-        differ(c, WEFT__ROWS, "samples", then, own);
-        return;
+    weft__text changed = {0};
+    if (weft__sums_compare(recorded, now, "sample", &changed) && changed.at) {
+        worsen(c, WEFT__ROWS, WEFT__DIFFERS);
+        weft__add_difference(&c->differences[WEFT__ROWS], "%s", changed.at);
     }
-    for (int64_t i = 0; i < (int64_t)json_object_array_length(a); i++) {
-        if (strcmp(word_at(a, (size_t)i), word_at(b, (size_t)i)) == 0)
-            continue;
-        first = first < 0 ? i : first;
-        last = i;
-    }
-    if (first < 0)
-        return;
-    c->state[WEFT__ROWS] = WEFT__DIFFERS;
-    last = (last + 1) * each < n ? (last + 1) * each : n;
-    if (first * each + 1 == last)
-        weft__add_difference(&c->differences[WEFT__ROWS], "sample %lld of %lld", (long long)last,
-                             (long long)n);
-    else
-        weft__add_difference(&c->differences[WEFT__ROWS], "among samples %lld to %lld of %lld",
-                             (long long)(first * each + 1), (long long)last, (long long)n);
+    weft_free(changed.at);
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
+/* Compares a member of the record other than build and files. */
+static void compare_member(weft__comparison *c, const char *key, json_object *then,
+                           json_object *now)
+{
+    if (strcmp(key, "command") == 0)
+        compare_command(c, then, now);
+    else if (strcmp(key, "samples") == 0)
+        compare_samples(c, then, now);
+    else if (strcmp(key, "options") == 0)
+        compare_members(c, WEFT__OPTIONS, then, now);
+    else if (strcmp(key, "base") == 0 || strcmp(key, "teacher") == 0)
+        compare_value(c, WEFT__BASE, key, then, now);
+    else if (strcmp(key, "tokenizer") == 0 && *text_of(now)) /* "": a part of the base's file */
+        compare_value(c, WEFT__TOKENIZER, "hash", then, now);
+    else if (strcmp(key, "data") == 0)
+        compare_value(c, WEFT__ROWS, "hash of all tokens", then, now);
+    else if (strcmp(key, "tokenizer") != 0 && strcmp(key, "version") != 0)
+        compare_value(c, WEFT__OPTIONS, key, then, now);
+}
+
 void weft__compare(json_object *recorded, json_object *now, weft__comparison *out)
 {
     *out = (weft__comparison){.state = {WEFT__EQUAL}};
-    json_object *build = NULL, *files = NULL, *command = NULL;
+    json_object *build = NULL, *own = NULL;
     json_object_object_get_ex(recorded, "build", &build);
-    json_object_object_get_ex(recorded, "files", &files);
-    json_object_object_get_ex(recorded, "command", &command);
-    json_object *own = NULL;
     json_object_object_get_ex(now, "build", &own);
     compare_members(out, WEFT__BUILD, build, own);
     json_object_object_foreach(now, key, value)
@@ -254,24 +266,9 @@ void weft__compare(json_object *recorded, json_object *now, weft__comparison *ou
         json_object *then = NULL;
         json_object_object_get_ex(recorded, key, &then);
         if (strcmp(key, "files") == 0)
-            compare_files(out, files, value);
-        else if (strcmp(key, "command") == 0)
-            compare_command(out, command, value);
-        else if (strcmp(key, "samples") == 0)
-            compare_samples(out, then, value);
-        else if (strcmp(key, "teacher") == 0)
-            compare_value(out, WEFT__BASE, "teacher", then, value);
-        else if (strcmp(key, "options") == 0)
-            compare_members(out, WEFT__OPTIONS, then, value);
-        else if (strcmp(key, "base") == 0 && files == NULL) /* parts of the files' contents */
-            compare_value(out, WEFT__BASE, "hash", then, value);
-        else if (strcmp(key, "tokenizer") == 0)
-            compare_value(out, WEFT__TOKENIZER, "hash", then, value);
-        else if (strcmp(key, "data") == 0)
-            compare_value(out, WEFT__ROWS, "hash of all tokens", then, value);
-        else if (strcmp(key, "build") != 0 && strcmp(key, "base") != 0 &&
-                 strcmp(key, "version") != 0)
-            compare_value(out, WEFT__OPTIONS, key, then, value);
+            compare_files(out, then, value);
+        else if (strcmp(key, "build") != 0)
+            compare_member(out, key, then, value);
     }
 }
 
@@ -283,7 +280,7 @@ void weft__comparison_free(weft__comparison *c)
 
 void weft__comparison_write(weft__text *t, const weft__comparison *c)
 {
-    static const char *const states[] = {"equal", "unknown", "differs"};
+    static const char *const states[] = {"equal", "quick", "unknown", "differs"};
     weft__text_format(t, "\"items\": {");
     for (int i = 0; i < WEFT__ITEMS; i++)
         weft__text_format(t, "%s\"%s\": {\"state\": \"%s\", \"differences\": [%s]}",

@@ -15,11 +15,17 @@ typedef enum weft__item {
     WEFT__ITEMS
 } weft__item;
 
-typedef enum weft__agreement { WEFT__EQUAL, WEFT__UNKNOWN, WEFT__DIFFERS } weft__agreement;
+typedef enum weft__agreement {
+    WEFT__EQUAL,
+    WEFT__QUICK,   /* equal as far as blocks of some files show, which have no SHA-256 */
+    WEFT__UNKNOWN, /* something is not recorded */
+    WEFT__DIFFERS
+} weft__agreement;
 
 typedef struct weft__comparison {
     weft__agreement state[WEFT__ITEMS];
-    weft__text differences[WEFT__ITEMS]; /* JSON strings, separated by commas */
+    weft__text differences[WEFT__ITEMS]; /* JSON strings, separated by commas: what differs, and
+                                          * what was not or not wholly compared */
 } weft__comparison;
 
 /* Compares two objects that weft__identity_write wrote. Only what `recorded` has is compared, so

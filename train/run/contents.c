@@ -1,9 +1,10 @@
-/* train/run/contents.c -- the SHA-256 of the files that a run reads. */
+/* train/run/contents.c -- hashes of the files that a run reads, and of their lines. */
 #include "train/run/contents.h"
 
 #include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +15,8 @@
 #include "core/io/folder.h"
 #include "core/list.h"
 #include "train/data/reader.h"
+#include "train/run/identity.h"
+#include "train/run/sums.h"
 
 enum {
     MOST_FILES = 4096,
@@ -24,7 +27,9 @@ typedef struct entry {
     const char *of;
     char *path, *name; /* `name` is a part of `path` */
     int64_t size;
-    char hash[65]; /* "": not known */
+    char hash[65];               /* "": not known */
+    char quick[WEFT__HASH_TEXT]; /* of some blocks */
+    weft__sums lines;            /* of a text file of rows; n is 0 for others */
 } entry;
 
 struct weft__contents {
@@ -69,6 +74,7 @@ static bool add(weft__contents *c, const char *of, const char *folder, const cha
     if (e.path == NULL)
         return false;
     e.name = name ? e.path + strlen(folder) + 1 : e.path;
+    weft__write_hash(e.quick, weft__hash_file(0, e.path, ""));
     c->at[c->n++] = e;
     return true;
 }
@@ -91,6 +97,37 @@ static bool add_model(weft__contents *c, const char *of, const char *base)
         weft_free(names[i]);
     }
     weft_free(names);
+    return added;
+}
+
+/* The adapter that training begins with: a file, or its files in a folder. */
+static bool add_adapter(weft__contents *c, const char *path)
+{
+    char *config = weft_format("%s/adapter_config.json", path);
+    const bool added =
+        config && (!weft__exists(config) || add(c, "adapter", path, "adapter_config.json"));
+    weft_free(config);
+    return added && add_model(c, "adapter", path);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/* The files that the description of a reward names: words of a program's command, or a schema. */
+static bool add_reward(weft__contents *c, const char *description)
+{
+    static const char *const separators = ": \t\n\"'`;|&()<>=";
+    bool added = true;
+    for (const char *at = description; added && *at; at += *at != '\0') {
+        const size_t n = strcspn(at, separators);
+        char *word = weft_format("%.*s", (int)n, at);
+        added = word && (n == 0 || !is_file(word) || add(c, "reward", word, NULL));
+        weft_free(word);
+        at += n;
+    }
     return added;
 }
 
@@ -131,6 +168,30 @@ static bool go_on(void *context, int64_t done, const char *message)
     return !atomic_load(&((weft__contents *)context)->stop);
 }
 
+/* Hashes the lines of a text file; a file with NULs is not one. */
+static void hash_lines(weft__contents *c, entry *e)
+{
+    FILE *file = fopen(e->path, "rb");
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+    while (file && (n = getline(&line, &room, file)) > 0 && !atomic_load(&c->stop)) {
+        weft__sums_add(&e->lines, weft__hash_bytes(0, line, (size_t)n));
+        if (memchr(line, '\0', (size_t)n) != NULL) {
+            e->lines.n = 0;
+            break;
+        }
+    }
+    free(line);
+    if (file)
+        fclose(file);
+}
+
+static bool has_rows(const entry *e)
+{
+    return strcmp(e->of, "data") == 0 || strcmp(e->of, "validation") == 0;
+}
+
 static void *hash_all(void *context)
 {
     weft__contents *c = context;
@@ -138,6 +199,8 @@ static void *hash_all(void *context)
         entry *e = &c->at[i];
         if (weft__digest_of(e->path, go_on, c, &e->size, e->hash) != WEFT_OK)
             e->hash[0] = '\0';
+        if (has_rows(e))
+            hash_lines(c, e);
     }
     atomic_store(&c->done, true);
     return NULL;
@@ -166,6 +229,10 @@ weft_status weft__contents_start(const weft_trainer_options *o, weft__contents *
                  add_tokenizer(c, o->tokenizer_path ? o->tokenizer_path : o->base_name);
     if (added && o->objective_options.teacher_name)
         added = add_model(c, "teacher", o->objective_options.teacher_name);
+    if (added && o->init_adapter)
+        added = add_adapter(c, o->init_adapter);
+    for (int i = 0; added && o->sampling && i < o->sampling->n_rewards; i++)
+        added = add_reward(c, o->sampling->names[i]);
     for (int i = 0; added && i < o->n_sources; i++)
         added = add_data(c, "data", &o->sources[i]);
     if (added && o->validation_source)
@@ -201,9 +268,14 @@ void weft__contents_write(weft__text *t, weft__contents *c)
         const entry *e = &c->at[i];
         weft__text_format(t, "%s{\"of\": \"%s\", \"name\": ", i > 0 ? ", " : "", e->of);
         weft__text_quote(t, e->name);
+        weft__text_format(t, ", \"quick\": \"%s\"", e->quick);
         if (known && e->hash[0] != '\0')
             weft__text_format(t, ", \"size\": %lld, \"sha256\": \"%s\"", (long long)e->size,
                               e->hash);
+        if (known && e->lines.n > 0) {
+            weft__text_format(t, ", \"lines\": ");
+            weft__sums_write(t, &e->lines);
+        }
         weft__text_format(t, "}");
     }
     weft__text_format(t, "], ");

@@ -1,5 +1,5 @@
-/* train/run/contents.h -- the SHA-256 of the files that a run reads, computed by a thread while the
- * run works: hashing a large model takes seconds. */
+/* train/run/contents.h -- hashes of the files that a run reads. A thread computes the SHA-256 while
+ * the run works: hashing a large model takes seconds. */
 #ifndef WEFT_TRAIN_RUN_CONTENTS_H
 #define WEFT_TRAIN_RUN_CONTENTS_H
 
@@ -8,7 +8,8 @@
 
 typedef struct weft__contents weft__contents;
 
-/* Lists the files of the base model, the tokenizer and the data, and begins to hash them. */
+/* Lists the files of the base model, the adapter that training begins with, the tokenizer, the
+ * rewards and the data, and begins to hash them. */
 weft_status weft__contents_start(const weft_trainer_options *options, weft__contents **out);
 
 /* Waits for all hashes. */
@@ -18,9 +19,11 @@ void weft__contents_wait(weft__contents *contents);
 void weft__contents_free(weft__contents *contents);
 
 /* Waits up to 10 seconds for the hashes and writes the member "files" of a JSON object, followed by
- * a comma: [{"of": "base", "name": ..., "size": ..., "sha256": ...}, ...]. "of" is "base",
- * "teacher", "tokenizer", "data" or "validation". Files have no "size" and "sha256" that could not
- * be hashed, or not in time. */
+ * a comma: [{"of": "base", "name": ..., "quick": ..., "size": ..., "sha256": ..., "lines": ...},
+ * ...]. "of" is "base", "teacher", "adapter", "tokenizer", "reward", "data" or "validation";
+ * "quick" is the hash of some blocks; "lines" (of text files of rows) are those of
+ * weft__sums_write. Files that could not be hashed, or not in time, have no "size", "sha256" and
+ * "lines". */
 void weft__contents_write(weft__text *t, weft__contents *contents);
 
 /* The files in a model's folder that decide what it computes, sorted: its configuration and its

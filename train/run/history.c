@@ -11,6 +11,7 @@
 #include "core/io/folder.h"
 #include "core/list.h"
 #include "train/run/place.h"
+#include "train/run/settings.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
@@ -304,18 +305,7 @@ double weft__history_number(const weft_history *h, const char *object, const cha
 
 const char *weft__history_option(const weft_history *h, const char *name)
 {
-    json_object *words = weft__history_member(h, NULL, "command");
-    const size_t n =
-        json_object_is_type(words, json_type_array) ? json_object_array_length(words) : 0;
-    for (size_t i = 0; i < n; i++) {
-        const char *word = weft__json_plain(json_object_array_get_idx(words, i));
-        if (word == NULL || strncmp(word, "--", 2) != 0 || strcmp(word + 2, name) != 0)
-            continue;
-        const char *value =
-            i + 1 < n ? weft__json_plain(json_object_array_get_idx(words, i + 1)) : NULL;
-        return value && strncmp(value, "--", 2) != 0 ? value : "";
-    }
-    return NULL;
+    return weft__option_of(weft__history_member(h, NULL, "command"), name, 0);
 }
 
 weft__summary weft__history_summary(const weft_history *h, const char *name)

@@ -16,11 +16,12 @@
 #include "train/run/build.h"
 #include "train/run/contents.h"
 #include "train/run/settings.h"
+#include "train/run/sums.h"
 
 /* Of large files only this many blocks are hashed, spread over the file. */
 enum { BLOCK = 1 << 16, BLOCKS = 32 };
 
-static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t n)
+uint64_t weft__hash_bytes(uint64_t hash, const char *bytes, size_t n)
 {
     for (; n >= sizeof(uint64_t); bytes += sizeof(uint64_t), n -= sizeof(uint64_t)) {
         uint64_t word;
@@ -33,12 +34,10 @@ static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t n)
     return weft__mix(hash, rest);
 }
 
-/* Hashes the name, size and contents of a file; of a file with more than BLOCKS blocks, BLOCKS of
- * them at equal distances. Only the name of an unreadable file is hashed. */
-static uint64_t hash_file(uint64_t hash, const char *path, const char *name)
+uint64_t weft__hash_file(uint64_t hash, const char *path, const char *name)
 {
     struct stat info;
-    hash = hash_bytes(hash, name, strlen(name));
+    hash = weft__hash_bytes(hash, name, strlen(name));
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char *block = weft_malloc(BLOCK);
     if (file >= 0 && block && fstat(file, &info) == 0 && S_ISREG(info.st_mode)) {
@@ -48,7 +47,7 @@ static uint64_t hash_file(uint64_t hash, const char *path, const char *name)
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = n < 2 ? 0 : i * (whole - 1) / (n - 1);
             const ssize_t got = pread(file, block, BLOCK, (off_t)(at * BLOCK));
-            hash = hash_bytes(hash, block, got > 0 ? (size_t)got : 0);
+            hash = weft__hash_bytes(hash, block, got > 0 ? (size_t)got : 0);
         }
     }
     if (file >= 0)
@@ -70,7 +69,7 @@ void weft_run_base_hash(const char *path, char out[17])
     if (stat(path, &info) != 0)
         return;
     if (!S_ISDIR(info.st_mode)) {
-        weft__write_hash(out, hash_file(0, path, ""));
+        weft__write_hash(out, weft__hash_file(0, path, ""));
         return;
     }
     char **names;
@@ -79,7 +78,7 @@ void weft_run_base_hash(const char *path, char out[17])
     for (int i = 0; i < n; i++) {
         char *file = weft_format("%s/%s", path, names[i]);
         if (file)
-            hash = hash_file(hash, file, names[i]);
+            hash = weft__hash_file(hash, file, names[i]);
         weft_free(file);
         weft_free(names[i]);
     }
@@ -112,13 +111,13 @@ static void identify_tokenizer(const weft_trainer_options *o, weft__identity *ou
     const bool there =
         name && access(name, R_OK) == 0 && weft_file_read(name, 0, &text, &size) == WEFT_OK;
     if (there) {
-        hash = hash_bytes(hash, text, size);
+        hash = weft__hash_bytes(hash, text, size);
         weft_free(text);
     }
     weft_free(name);
     for (int32_t id = end - n; id < end; id++) {
         const char *token = weft_tokenizer_id_to_token(o->tokenizer, id);
-        hash = hash_bytes(hash, token ? token : "", token ? strlen(token) : 0);
+        hash = weft__hash_bytes(hash, token ? token : "", token ? strlen(token) : 0);
     }
     if (there || n > 0)
         weft__write_hash(out->tokenizer, hash);
@@ -168,7 +167,7 @@ bool weft__identity_of_data(const weft_data_source *source, char out[WEFT__HASH_
     bool regular = files.n > 0;
     for (int i = 0; i < files.n && regular; i++) {
         regular = stat(files.at[i], &info) == 0 && S_ISREG(info.st_mode);
-        hash = hash_file(hash, files.at[i], "");
+        hash = weft__hash_file(hash, files.at[i], "");
     }
     weft__data_files_free(&files);
     weft__write_hash(out, hash);
@@ -177,21 +176,16 @@ bool weft__identity_of_data(const weft_data_source *source, char out[WEFT__HASH_
 
 /* ---- as JSON -------------------------------------------------------------------------------- */
 
-/* Writes the number of samples and hashes of at most GROUPS groups of them, by which a changed row
- * is found. */
+/* Writes sums over the samples' hashes, by which a changed sample is found. */
 static void write_samples(weft__text *t, const weft_dataset *d)
 {
-    enum { GROUPS = 64 };
-    const int64_t n = weft_dataset_info_of(d).samples, each = (n + GROUPS - 1) / GROUPS;
-    weft__text_format(t, "\"samples\": {\"n\": %lld, \"group\": %lld, \"hashes\": [", (long long)n,
-                      (long long)each);
-    for (int64_t from = 0; from < n; from += each) {
-        const int64_t to = from + each < n ? from + each : n;
-        char hash[WEFT__HASH_TEXT];
-        weft__write_hash(hash, weft__dataset_hash_part(0, d, from, to));
-        weft__text_format(t, "%s\"%s\"", from > 0 ? ", " : "", hash);
-    }
-    weft__text_format(t, "]}, ");
+    const int64_t n = weft_dataset_info_of(d).samples;
+    weft__sums sums = {.n = 0};
+    for (int64_t i = 0; i < n; i++)
+        weft__sums_add(&sums, weft__dataset_hash_part(0, d, i, i + 1));
+    weft__text_format(t, "\"samples\": ");
+    weft__sums_write(t, &sums);
+    weft__text_format(t, ", ");
 }
 
 void weft__identity_write(weft__text *t, const weft__identity *id)

@@ -23,7 +23,7 @@ typedef struct weft__identity {
     /* What weft_trainer_verify compares and --resume does not; NULL: not written. */
     const weft_device *device;       /* of the trained parameters, for the member "build" */
     struct weft__contents *contents; /* the member "files" */
-    const weft_dataset *samples;     /* the member "samples": hashes of groups of samples */
+    const weft_dataset *samples;     /* the member "samples": sums over their hashes */
     char *settings;                  /* the members "options" and "command" */
 } weft__identity;
 
@@ -38,6 +38,11 @@ uint64_t weft__dataset_hash_part(uint64_t hash, const weft_dataset *dataset, int
                                  int64_t to);
 
 void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash);
+uint64_t weft__hash_bytes(uint64_t hash, const char *bytes, size_t n);
+
+/* Hashes the name, size and contents of a file; of a large file, some blocks at equal distances.
+ * Only the name of an unreadable file is hashed. */
+uint64_t weft__hash_file(uint64_t hash, const char *path, const char *name);
 
 /* The hash of a source's files. False if they cannot be read twice, such as standard input. */
 bool weft__identity_of_data(const weft_data_source *source, char out[WEFT__HASH_TEXT]);

@@ -17,6 +17,13 @@
 #include "train/run/compare.h"
 #include "train/run/number.h"
 
+/* Adds a difference other than of numbers. */
+static void differ(weft__repeated *out, const char *name, const char *how)
+{
+    weft__add_difference(&out->differences, "%s: %s", weft_printable(name), how);
+    out->same = out->same_files = false;
+}
+
 /* ---- metrics.jsonl -------------------------------------------------------------------------- */
 
 /* The lines of a metrics.jsonl. */
@@ -200,14 +207,16 @@ static weft_status compare_tensor(const weft_trainer *trainer, const weft_safete
     const void *x = weft_data(a), *y = fits ? weft_data(b) : NULL;
     if (x == NULL || (fits && y == NULL))
         return weft_error_status();
-    if (fits)
+    const size_t size = (size_t)weft_size(a) * weft_dtype_size(weft_dtype_of(a));
+    const bool same = fits && memcmp(x, y, size) == 0;
+    if (same)
+        most = share = 0;
+    else if (fits)
         status = measure(a, b, &most, &share);
     if (is_weight(trainer, name))
         f->weights = share <= f->weights ? f->weights : share; /* NaN, too */
     f->tensors++;
-    if (fits && memcmp(x, y, (size_t)weft_size(a) * weft_dtype_size(weft_dtype_of(a))) == 0)
-        return status;
-    if (f->different++ == 0)
+    if (!same && f->different++ == 0)
         snprintf(f->first, sizeof f->first, "%s (largest difference %.3g)", weft_printable(name),
                  most);
     return status;
@@ -222,6 +231,8 @@ static weft_status compare_tensors(const weft_trainer *trainer, const char *then
     weft_status status = weft_safetensors_open(then, &a);
     if (status == WEFT_OK)
         status = weft_safetensors_open(now, &b);
+    if (status == WEFT_OK && weft_safetensors_count(a) != weft_safetensors_count(b))
+        differ(out, name, "another number of tensors");
     for (int i = 0; status == WEFT_OK && i < weft_safetensors_count(a); i++) {
         weft_scope_open();
         status = compare_tensor(trainer, a, b, i, &f);
@@ -267,6 +278,21 @@ static bool are_same(const char *then, const char *now)
     return same;
 }
 
+/* Finds files that the run's checkpoint lacks. */
+static void find_missing(const char *then, const char *now, weft__repeated *out)
+{
+    DIR *open_folder = opendir(now);
+    const struct dirent *file;
+    while (open_folder && (file = readdir(open_folder)) != NULL) {
+        char *path = weft_format("%s/%s", then, file->d_name);
+        if (path && !weft__exists(path))
+            differ(out, file->d_name, "missing");
+        weft_free(path);
+    }
+    if (open_folder)
+        closedir(open_folder);
+}
+
 /* Compares a file of a checkpoint. The metadata of the state's file contains times, so its tensors
  * are compared. */
 static weft_status compare_file(const weft_trainer *trainer, const char *then, const char *now,
@@ -280,7 +306,7 @@ static weft_status compare_file(const weft_trainer *trainer, const char *then, c
         if (weft__ends_with(name, ".safetensors") && weft__exists(b))
             status = compare_tensors(state ? trainer : NULL, a, b, name, out);
         if (!state && before == out->differences.n)
-            weft__add_difference(&out->differences, "%s: other bytes", weft_printable(name));
+            differ(out, name, weft__exists(b) ? "other bytes" : "not made again");
         out->same = out->same && state;
     }
     weft_free(a);
@@ -294,6 +320,7 @@ static weft_status compare_files(const weft_trainer *trainer, const char *then, 
     DIR *open_folder = opendir(then);
     const struct dirent *file;
     weft_status status = WEFT_OK;
+    find_missing(then, now, out);
     while (status == WEFT_OK && open_folder && (file = readdir(open_folder)) != NULL) {
         if (file->d_name[0] == '.' || strcmp(file->d_name, WEFT__STATE_FILE) == 0)
             continue;
@@ -317,7 +344,7 @@ static weft_status compare_files(const weft_trainer *trainer, const char *then, 
 weft_status weft__repeated_compare(const weft_trainer *trainer, const char *recorded,
                                    const char *own, int64_t from, int64_t to, weft__repeated *out)
 {
-    *out = (weft__repeated){.same = true};
+    *out = (weft__repeated){.same = true, .same_files = true};
     char *then = weft__checkpoint_path(recorded, to), *now = weft__checkpoint_path(own, to);
     weft_status status = then && now ? WEFT_OK : weft__out_of_memory("verify", "a path");
     if (status == WEFT_OK)

@@ -7,6 +7,7 @@
 
 typedef struct weft__repeated {
     bool same;              /* all bytes are */
+    bool same_files;        /* those without tensors, and the metadata of the others */
     weft__text differences; /* JSON strings, separated by commas; owns its text */
     double losses;          /* the largest relative difference of a loss */
     double weights;         /* the norm of the difference of the trained parameters by their norm */

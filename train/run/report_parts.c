@@ -8,6 +8,7 @@
 #include "train/run/number.h"
 #include "train/run/page.h"
 #include "train/run/report.h"
+#include "train/run/settings.h"
 #include "weft/memory.h"
 
 /* ---- samples -------------------------------------------------------------------------------- */
@@ -162,39 +163,22 @@ static void add_table(weft__text *t, const weft_history *h, const char *key, con
     weft__text_format(t, "</table></div>\n");
 }
 
-static const char *word_at(json_object *words, size_t i)
-{
-    json_object *word = json_object_array_get_idx(words, i);
-    return json_object_is_type(word, json_type_string) ? json_object_get_string(word) : "";
-}
-
-/* Adds the command line as a table: a row for each option, with its values. */
+/* Adds the command line as a table with a row for each option. */
 static void add_options(weft__text *t, const weft_history *h)
 {
-    json_object *words = weft__history_member(h, NULL, "command");
-    if (!json_object_is_type(words, json_type_array) || json_object_array_length(words) == 0)
-        return;
-    bool open = false, rest = false;
-    weft__text_format(t, "<h2>Options</h2>\n<div class=\"wide\"><table>\n");
-    for (size_t i = 0; i < json_object_array_length(words); i++) {
-        const char *word = word_at(words, i);
-        const bool name = !rest && strncmp(word, "--", 2) == 0;
-        if (name && open)
-            weft__text_format(t, "</td></tr>\n");
-        rest = rest || strcmp(word, "--") == 0;
-        if (name || !open)
-            weft__text_format(t, "<tr><th>");
-        if (name)
-            weft__page_escape(t, rest ? "arguments" : word + 2);
-        if (name || !open)
-            weft__text_format(t, "</th><td>");
-        if (!name) {
-            weft__page_escape(t, word);
-            weft__text_format(t, " ");
-        }
-        open = true;
+    weft__options o = {.words = weft__history_member(h, NULL, "command")};
+    const size_t before = t->n;
+    while (weft__options_next(&o)) {
+        weft__text_format(t, t->n == before
+                                 ? "<h2>Options</h2>\n<div class=\"wide\"><table>\n<tr><th>"
+                                 : "<tr><th>");
+        weft__page_escape(t, o.name ? o.name : "argument");
+        weft__text_format(t, "</th><td>");
+        weft__page_escape(t, o.value ? o.value : "");
+        weft__text_format(t, "</td></tr>\n");
     }
-    weft__text_format(t, "</td></tr>\n</table></div>\n");
+    if (t->n > before)
+        weft__text_format(t, "</table></div>\n");
 }
 
 void weft__report_tables(weft__text *t, const weft_history *h)

@@ -1,6 +1,10 @@
-/* train/run/settings.c -- writes the options and the command line of a run as JSON. */
+/* train/run/settings.c -- writes the options and the command line of a run as JSON, and reads the
+ * command line. */
 #include "train/run/settings.h"
 
+#include <string.h>
+
+#include "core/io/json.h"
 #include "optim/optim.h"
 #include "train/run/number.h"
 
@@ -75,4 +79,76 @@ void weft__settings_write(weft__text *t, const weft_trainer *trainer, const weft
 {
     write_options(t, trainer, plan);
     write_command(t, &trainer->o);
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static const char *word_at(json_object *words, size_t i)
+{
+    const char *word = json_object_is_type(words, json_type_array)
+                           ? weft__json_plain(json_object_array_get_idx(words, i))
+                           : NULL;
+    return word ? word : "";
+}
+
+static bool is_name(const char *word)
+{
+    return strncmp(word, "--", 2) == 0;
+}
+
+bool weft__options_next(weft__options *o)
+{
+    const size_t n =
+        json_object_is_type(o->words, json_type_array) ? json_object_array_length(o->words) : 0;
+    if (o->at < n && !o->arguments && strcmp(word_at(o->words, o->at), "--") == 0) {
+        o->arguments = true;
+        o->at++;
+    }
+    if (o->at >= n)
+        return false;
+    const char *word = word_at(o->words, o->at++);
+    const bool named = !o->arguments && is_name(word);
+    o->name = named ? word + 2 : NULL;
+    o->value = word;
+    if (named)
+        o->value =
+            o->at < n && !is_name(word_at(o->words, o->at)) ? word_at(o->words, o->at++) : NULL;
+    return true;
+}
+
+const char *weft__option_of(json_object *words, const char *name, int number)
+{
+    for (weft__options o = {.words = words}; weft__options_next(&o);) {
+        if (o.name && strcmp(o.name, name) == 0 && number-- == 0)
+            return o.value ? o.value : "";
+    }
+    return NULL;
+}
+
+weft__effect weft__option_effect(const char *name)
+{
+    static const struct {
+        const char *name;
+        weft__effect effect;
+    } others[] = {{"checkpoint", WEFT__OF_RECORDS},
+                  {"config", WEFT__OF_PLACE},
+                  {"general-text", WEFT__OF_RECORDS},
+                  {"json", WEFT__OF_PLACE},
+                  {"keep", WEFT__OF_RECORDS},
+                  {"max-memory", WEFT__OF_PLACE},
+                  {"out", WEFT__OF_PLACE},
+                  {"overwrite", WEFT__OF_PLACE},
+                  {"profile", WEFT__OF_PLACE},
+                  {"resume", WEFT__OF_PLACE},
+                  {"sample-prompt", WEFT__OF_RECORDS},
+                  {"save-every", WEFT__OF_RECORDS},
+                  {"save-minutes", WEFT__OF_RECORDS},
+                  {"threads", WEFT__OF_PLACE},
+                  {"token-cache", WEFT__OF_PLACE},
+                  {"save_every", WEFT__OF_RECORDS},
+                  {"save_minutes", WEFT__OF_RECORDS}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name, others[i].name) == 0)
+            return others[i].effect;
+    return WEFT__OF_RESULT;
 }

@@ -12,6 +12,7 @@
 #include "train/run/page.h"
 #include "train/run/panels.h"
 #include "train/run/report.h"
+#include "train/run/settings.h"
 #include "weft/memory.h"
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -192,19 +193,6 @@ static bool add_results(weft_history_table *table, weft_history *const *runs)
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Options that say where and how, not what is trained. */
-static bool is_of_place(const char *name)
-{
-    static const char *const others[] = {"out",    "overwrite", "resume",
-                                         "json",   "threads",   "token-cache",
-                                         "config", "profile",   "max-memory"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (strcmp(name, others[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Adds a value to that of an option of a run, which may be given several times. */
 static bool add_option(weft_history_table *table, int from, const char *name, int run,
                        const char *value)
@@ -221,37 +209,17 @@ static bool add_option(weft_history_table *table, int from, const char *name, in
     return row->values[run] != NULL;
 }
 
-/* The options of the command line, of which words that begin with -- are names. */
-static bool add_command(weft_history_table *table, int from, const weft_history *h, int run,
-                        json_object *words)
+/* The options and arguments of the command line. */
+static bool add_command(weft_history_table *table, int from, const weft_history *h, int run)
 {
-    const char *name = NULL;
-    const size_t n = json_object_array_length(words);
-    bool arguments = false; /* after -- */
-    for (size_t i = 0; i < n; i++) {
-        const char *word = weft__json_plain(json_object_array_get_idx(words, i));
-        if (word && strcmp(word, "--") == 0 && !arguments) {
-            arguments = true;
-            if (name && !is_of_place(name) && !add_option(table, from, name, run, "yes"))
-                return false;
-            name = NULL;
-            continue;
-        }
-        const bool is_name = !arguments && word && strncmp(word, "--", 2) == 0 && word[2] != '\0';
-        if (is_name && name && !is_of_place(name) && !add_option(table, from, name, run, "yes"))
-            return false;
-        if (is_name)
-            name = word + 2;
-        if (word == NULL || is_name)
-            continue;
-        if (name == NULL || !is_of_place(name)) {
-            if (!add_option(table, from, name ? name : "model", run, word))
-                return false;
-        }
-        name = NULL;
+    weft__options o = {.words = weft__history_member(h, NULL, "command")};
+    bool added = true;
+    while (added && weft__options_next(&o)) {
+        const char *name = o.name ? o.name : "model";
+        added = weft__option_effect(name) == WEFT__OF_PLACE ||
+                add_option(table, from, name, run, o.value ? o.value : "yes");
     }
-    (void)h;
-    return name == NULL || is_of_place(name) || add_option(table, from, name, run, "yes");
+    return added;
 }
 
 /* The members of "options", of runs that other programs than the command made. */
@@ -297,9 +265,8 @@ static bool add_options(weft_history_table *table, weft_history *const *runs)
         commands = commands && json_object_is_type(weft__history_member(runs[r], NULL, "command"),
                                                    json_type_array);
     for (int r = 0; r < table->n_runs; r++) {
-        const bool added = commands ? add_command(table, from, runs[r], r,
-                                                  weft__history_member(runs[r], NULL, "command"))
-                                    : add_settings(table, from, runs[r], r);
+        const bool added =
+            commands ? add_command(table, from, runs[r], r) : add_settings(table, from, runs[r], r);
         if (!added)
             return false;
     }

@@ -15,8 +15,8 @@
 #include "train/run/number.h"
 #include "train/run/repeat.h"
 
-/* Without a checkpoint to begin from, the most seconds of training that are repeated unasked. */
-enum { MOST_SECONDS = 600 };
+/* The most seconds of training that are repeated unless the caller names where to begin. */
+enum { MOST_SECONDS = 900 };
 
 typedef struct verification {
     weft_trainer *trainer;
@@ -30,7 +30,7 @@ typedef struct verification {
     weft__comparison items;
     bool reached; /* the update `to` */
     bool repeated;
-    double seconds;
+    double estimate, began, seconds; /* of repeating */
     weft__repeated result;
 } verification;
 
@@ -56,19 +56,32 @@ static weft_status fail_missing(const verification *v, const int64_t *steps, int
     return status;
 }
 
-/* Chooses the checkpoints to begin from and to compare with. */
+/* Without a choice of the caller: the shortest stretch between a checkpoint and the one before it
+ * or the beginning, of equal ones the newest. With `to` alone, the stretch before it. */
+static void choose_stretch(verification *v, const int64_t *steps, int n)
+{
+    for (int i = n - 1; i >= 0; i--) {
+        const int64_t from = i + 1 < n ? steps[i + 1] : 0;
+        if (v->o.to == 0 ? steps[i] - from <= v->to - v->from : steps[i] == v->o.to) {
+            v->to = steps[i];
+            v->from = from;
+        }
+    }
+}
+
+/* Chooses the checkpoints to begin from and to compare with; `steps` are the newest first. */
 static weft_status choose(verification *v, const int64_t *steps, int n)
 {
     if (n == 0)
         return weft_fail(WEFT_INVALID, "%s: it has no checkpoint to compare with", v->run);
-    v->to = v->o.to != 0 ? v->o.to : n > 0 ? steps[0] : 0;
+    v->to = v->o.to != 0 ? v->o.to : steps[0];
     if (!has(steps, n, v->to))
         return fail_missing(v, steps, n, v->to);
     v->from = v->o.from > 0 ? v->o.from : 0;
     if (v->o.from > 0 && !has(steps, n, v->from))
         return fail_missing(v, steps, n, v->from);
-    for (int i = 0; v->o.from == 0 && v->from == 0 && i < n; i++)
-        v->from = steps[i] < v->to ? steps[i] : 0;
+    if (v->o.from == 0)
+        choose_stretch(v, steps, n);
     return v->from < v->to
                ? WEFT_OK
                : weft_fail(WEFT_INVALID,
@@ -84,7 +97,8 @@ static weft_status open_end(verification *v)
     char *path = status == WEFT_OK ? weft__checkpoint_path(v->run, v->to) : NULL;
     if (status == WEFT_OK)
         status = path ? weft__checkpoint_open(path, &v->end) : weft__out_of_memory("verify", NULL);
-    const double seconds = v->end.state.result.training_seconds;
+    v->estimate = v->end.state.result.training_seconds * (double)(v->to - v->from) /
+                  (double)(v->to > 0 ? v->to : 1);
     int64_t ranks = 1;
     const weft__json root = weft__json_root(&v->end.doc);
     if (status == WEFT_OK)
@@ -93,12 +107,13 @@ static weft_status open_end(verification *v)
         status = weft_fail(WEFT_UNSUPPORTED,
                            "verify: %s: expected a run of one process, got one of %lld", v->run,
                            (long long)ranks);
-    if (status == WEFT_OK && v->from == 0 && v->o.from == 0 && !v->o.hashes_only &&
-        seconds > MOST_SECONDS)
-        status = weft_fail(WEFT_INVALID,
-                           "%s: it has no checkpoint before update %lld: repeating it from the "
-                           "beginning takes about %.0f minutes: ask for it by `from`",
-                           v->run, (long long)v->to, ceil(seconds / 60));
+    if (status == WEFT_OK && v->o.from == 0 && !v->o.hashes_only && v->estimate > MOST_SECONDS)
+        status =
+            weft_fail(WEFT_INVALID,
+                      "%s: repeating updates %lld to %lld takes about %.0f minutes: ask for it "
+                      "by `from` (%lld)",
+                      v->run, (long long)v->from + 1, (long long)v->to, ceil(v->estimate / 60),
+                      (long long)v->from);
     weft_free(steps);
     weft_free(path);
     return status;
@@ -129,22 +144,29 @@ static weft_status compare_inputs(verification *v)
     return status;
 }
 
-static bool has_other_inputs(const verification *v)
+/* Whether an item other than the build has this state. */
+static bool has_state(const verification *v, weft__agreement state)
 {
-    bool differs = false;
+    bool has_it = false;
     for (int i = 0; i < WEFT__BUILD; i++)
-        differs = differs || v->items.state[i] == WEFT__DIFFERS;
-    return differs;
+        has_it = has_it || v->items.state[i] == state;
+    return has_it;
 }
 
 /* ---- repeating ------------------------------------------------------------------------------ */
 
-/* Stops after the update `to`. */
+/* Reports an update as one of those that are repeated, and stops after the update `to`. */
 static bool go_on(void *context, const weft_train_report *report)
 {
     verification *v = context;
+    weft_train_report own = *report;
+    const int64_t made = report->step - v->from;
+    own.steps = v->to;
+    own.remaining =
+        made > 0 ? (weft__seconds() - v->began) / (double)made * (double)(v->to - report->step)
+                 : v->estimate;
     v->reached = v->reached || report->step >= v->to;
-    return (v->kept.callback == NULL || v->kept.callback(v->kept.context, report)) && !v->reached;
+    return (v->kept.callback == NULL || v->kept.callback(v->kept.context, &own)) && !v->reached;
 }
 
 static bool go_on_validating(void *context, int64_t targets, int64_t total)
@@ -167,12 +189,20 @@ static weft_status repeat_in(verification *v, const char *folder)
     t->o.save_every = 0;
     t->o.save_minutes = 0;
     t->o.sampler = NULL;
+    t->o.general = NULL;
     t->o.callback = go_on;
     t->o.validating = go_on_validating;
     t->o.context = v;
-    const double began = weft__seconds();
-    weft_status status = weft_trainer_run(t, v->batches, v->validation, NULL);
-    v->seconds = weft__seconds() - began;
+    v->began = weft__seconds();
+    const weft_train_report start = {.step = v->from,
+                                     .loss = NAN,
+                                     .grad_norm = NAN,
+                                     .validation_loss = NAN,
+                                     .validation_accuracy = NAN,
+                                     .general_loss = NAN};
+    weft_status status =
+        go_on(v, &start) ? weft_trainer_run(t, v->batches, v->validation, NULL) : WEFT_CANCELLED;
+    v->seconds = weft__seconds() - v->began;
     t->o = v->kept;
     t->begin = NULL;
     weft_free(begin);
@@ -209,13 +239,16 @@ static weft_status repeat(verification *v)
 static const char *state_of(const verification *v)
 {
     const bool own = v->items.state[WEFT__BUILD] == WEFT__EQUAL;
-    if (has_other_inputs(v))
+    if (has_state(v, WEFT__DIFFERS))
         return "differs";
+    if (!v->repeated && has_state(v, WEFT__UNKNOWN))
+        return "unknown";
     if (!v->repeated)
-        return own ? "verified" : "agrees";
+        return own && !has_state(v, WEFT__QUICK) ? "verified" : "agrees";
     if (v->result.same)
         return "verified";
-    return !own && v->result.losses <= v->o.tolerance && v->result.weights <= v->o.tolerance
+    return !own && v->result.same_files && v->result.losses <= v->o.tolerance &&
+                   v->result.weights <= v->o.tolerance
                ? "agrees"
                : "differs";
 }
@@ -273,7 +306,7 @@ weft_status weft_trainer_verify(weft_trainer *trainer, weft_batches *batches,
         status = open_end(&v);
     if (status == WEFT_OK)
         status = compare_inputs(&v);
-    if (status == WEFT_OK && !v.o.hashes_only && !has_other_inputs(&v))
+    if (status == WEFT_OK && !v.o.hashes_only && !has_state(&v, WEFT__DIFFERS))
         status = repeat(&v);
     if (status == WEFT_OK && (*report = write_report(&v)) == NULL)
         status = weft__out_of_memory("verify", "its report");
