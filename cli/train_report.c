@@ -226,38 +226,26 @@ static void print_json(const train_values *v, const train_run *r)
     puts("}");
 }
 
-/* Prints the commands that use the result of --full, a complete model. */
-static void print_use_of_model(const train_run *r, const char *folder)
+/* Prints the commands that the report lists, too. */
+static weft_status print_commands(const char *folder)
 {
-    if (r->labels.n > 0)
-        cli_print_command((const char *const[]){"classify", folder, "TEXT", NULL});
-    else if (train_in_chats(r))
-        cli_print_command((const char *const[]){"chat", folder, NULL});
-    else
-        cli_print_command((const char *const[]){"generate", folder, "--prompt", "TEXT", NULL});
-    if (r->model && weft_model_check_gguf(r->model) == WEFT_OK)
-        cli_print_command((const char *const[]){"convert", folder, "model.gguf", NULL});
-}
-
-/* Prints the commands that make files for other programs from the adapter, which r->model has, also
- * after the best one was loaded again. */
-static void print_merging(const train_values *v, const train_run *r, const char *adapter)
-{
-    if (r->model == NULL) /* the adapter could not be loaded again */
-        return;
-    const bool mlx = weft_config_has(weft_model_config(r->model), "quantization");
-    cli_print_command((const char *const[]){"fuse", v->model, adapter, "fused",
-                                            mlx ? "--type" : NULL, "bf16", NULL});
-    const bool gguf = weft_model_check_gguf(r->model) == WEFT_OK;
-    if (gguf)
-        cli_print_command((const char *const[]){"fuse", v->model, adapter, "fused.gguf", NULL});
-    if (gguf && weft_adapter_check_gguf(r->model) == WEFT_OK)
-        cli_print_command((const char *const[]){"convert", adapter, "adapter.gguf",
-                                                "--adapter-format", "gguf", "--base", v->model,
-                                                NULL});
+    weft_run_use uses[WEFT_MOST_USES];
+    weft_history *run;
+    const weft_status status = weft_history_load(folder, &run);
+    if (status != WEFT_OK)
+        return status;
+    bool mlx = false;
+    const int n = weft_history_uses(run, uses);
+    for (int i = 0; i < n; i++) {
+        cli_print_command(uses[i].words);
+        for (int k = 0; uses[i].words[k]; k++)
+            mlx = mlx || strcmp(uses[i].words[k], "--type") == 0;
+    }
     if (mlx)
         puts("Without --type bf16 the merged folder stays in MLX's format, which mlx-lm and Weft "
              "load, but not transformers and vLLM.");
+    weft_history_free(run);
+    return WEFT_OK;
 }
 
 /* Whether the validation loss was lowest in the first half of the run and then rose by half of what
@@ -278,7 +266,6 @@ static void print_use(const train_values *v, const train_run *r)
 {
     const weft_train_result *s = &r->result;
     const bool best = s->best_step > 0;
-    char *adapter = weft_format("%s/%s", v->out, best ? "best" : "last");
     printf("report %s/report.html, metrics %s/metrics.jsonl\n", v->out, v->out);
     const bool rewards = train_has_rewards(v);
     if (best && rewards && s->best_validation >= s->first_validation)
@@ -293,35 +280,8 @@ static void print_use(const train_values *v, const train_run *r)
     printf("Use %s/%s", v->out, best ? "best" : "last");
     printf(best ? ", the %s with the %s:\n" : ":\n", v->full ? "model" : "adapter",
            rewards ? "highest validation reward" : "lowest validation loss");
-    if (adapter == NULL)
-        return;
-    if (v->task == TRAIN_EMBED) {
-        cli_print_command(
-            v->full ? (const char *const[]){"embed", adapter, "TEXT", NULL}
-                    : (const char *const[]){"embed", v->model, "--adapter", adapter, "TEXT", NULL});
-        weft_free(adapter);
-        return;
-    }
-    if (v->full) {
-        print_use_of_model(r, adapter);
-        weft_free(adapter);
-        return;
-    }
-    if (v->task == TRAIN_CLASSIFY) {
-        cli_print_command(
-            (const char *const[]){"classify", v->model, "--adapter", adapter, "TEXT", NULL});
-        weft_free(adapter);
-        return;
-    }
-    const char *system = v->source.system ? "--system" : NULL;
-    if (train_in_chats(r))
-        cli_print_command((const char *const[]){"chat", v->model, "--adapter", adapter, system,
-                                                v->source.system, NULL});
-    else
-        cli_print_command((const char *const[]){"generate", v->model, "--adapter", adapter,
-                                                "--prompt", "TEXT", NULL});
-    print_merging(v, r, adapter);
-    weft_free(adapter);
+    if (print_commands(v->out) != WEFT_OK)
+        weft_log_message(WEFT_LOG_WARNING, "%s", weft_error_message());
 }
 
 void train_print_result(const train_values *v, const train_run *r)

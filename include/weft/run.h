@@ -71,6 +71,18 @@ WEFT_API void weft_history_free(weft_history *history);
 WEFT_API const char *weft_history_folder(const weft_history *history) WEFT_NONNULL(1);
 WEFT_API const char *weft_history_json(const weft_history *history) WEFT_NONNULL(1);
 
+enum { WEFT_MOST_USES = 4, WEFT_MOST_USE_WORDS = 12 };
+
+/* A command that uses what a run trained: what it is for, and its words after the name of the
+ * program, ended by NULL. */
+typedef struct weft_run_use {
+    const char *purpose, *words[WEFT_MOST_USE_WORDS];
+} weft_run_use;
+
+/* Lists commands for `best`, else `last`, of a run: to use it, to merge it into its base, and to
+ * convert it. Returns their number, at most WEFT_MOST_USES; the texts belong to the history. */
+WEFT_API int weft_history_uses(const weft_history *history, weft_run_use *out) WEFT_NONNULL(1, 2);
+
 /* Curve i of a metric, from 0, in the order of their first lines, or the curve of that name; NULL:
  * there is none. It belongs to the history. x is the update, and y the value, finite; true and
  * false are 1 and 0. */

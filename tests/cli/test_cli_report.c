@@ -194,10 +194,10 @@ static void options_are_in_the_report(void)
     CHECK_EQ_INT(weft_command(NULL, "report %s", folder).code, 0);
     const output o = shell_command(NULL, "cat %s/report.html", folder);
     CHECK_CONTAINS(
-        o.out, "<h2>Options</h2>\n<div class=\"wide\"><table>\n<tr><th>rank</th><td>16 </td></tr>\n"
+        o.out, "<h2>Options</h2>\n<div class=\"wide\"><table>\n<tr><th>rank</th><td>16</td></tr>\n"
                "<tr><th>checkpoint</th><td></td></tr>\n"
-               "<tr><th>data</th><td>&#60;a&#62;.jsonl </td></tr>\n"
-               "<tr><th>arguments</th><td>a&#38;b </td></tr>\n</table></div>\n");
+               "<tr><th>data</th><td>&#60;a&#62;.jsonl</td></tr>\n"
+               "<tr><th>argument</th><td>a&#38;b</td></tr>\n</table></div>\n");
 }
 
 static void folders_without_a_run_are_refused(void)

@@ -54,6 +54,11 @@ static void write_number(weft__text *t, const char *key, double value, const cha
     weft__text_format(t, "    \"%s\": %s%s\n", key, weft__number(value, number), end);
 }
 
+static void write_flag(weft__text *t, const char *key, bool value, const char *end)
+{
+    weft__text_format(t, "    \"%s\": %s%s\n", key, value ? "true" : "false", end);
+}
+
 static void write_model(weft__text *t, const weft_trainer *trainer)
 {
     weft_module *tree = weft_model_module(trainer->model);
@@ -63,8 +68,10 @@ static void write_model(weft__text *t, const weft_trainer *trainer)
     write_number(t, "adapters", weft_nn_lora_count(tree), ",");
     write_number(t, "parameters", (double)weft_nn_count(tree, false), ",");
     write_number(t, "trainable", (double)weft_nn_count(tree, true), ",");
-    weft__text_format(t, "    \"gguf\": %s\n",
-                      weft_model_check_gguf(trainer->model) == WEFT_OK ? "true" : "false");
+    const bool gguf = weft_model_check_gguf(trainer->model) == WEFT_OK;
+    write_flag(t, "gguf", gguf, ",");
+    write_flag(t, "gguf_adapter", gguf && weft_adapter_check_gguf(trainer->model) == WEFT_OK, ",");
+    write_flag(t, "mlx", weft_config_has(weft_model_config(trainer->model), "quantization"), "");
     weft__text_format(t, "  },\n");
 }
 

@@ -176,6 +176,24 @@ static char *without_slashes(const char *folder)
     return weft_format("%.*s", (int)n, folder);
 }
 
+/* Finds the weights to use. */
+static weft_status find_trained(weft_history *h)
+{
+    static const char *const names[] = {"best", "last"};
+    for (int i = 0; i < 2; i++) {
+        char *path = weft_format("%s/%s", h->folder, names[i]);
+        if (path == NULL)
+            return weft__out_of_memory("report", h->folder);
+        if (h->trained == NULL && weft__exists(path)) {
+            h->trained = path;
+            h->has_best = i == 0;
+        } else {
+            weft_free(path);
+        }
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_history_load(const char *folder, weft_history **out)
 {
     *out = NULL;
@@ -200,6 +218,8 @@ weft_status weft_history_load(const char *folder, weft_history **out)
     }
     if (status == WEFT_OK)
         status = read_metrics(h);
+    if (status == WEFT_OK)
+        status = find_trained(h);
     weft_free(path);
     if (status == WEFT_OK)
         *out = h;
@@ -228,6 +248,7 @@ void weft_history_free(weft_history *h)
     weft_free(h->said);
     weft__json_free(&h->doc);
     weft_free(h->json);
+    weft_free(h->trained);
     weft_free(h->folder);
     weft_free(h);
 }

@@ -14,6 +14,8 @@ typedef struct weft__said {
 
 struct weft_history {
     char *folder;
+    char *trained; /* its folder "best", else "last"; NULL: it has none */
+    bool has_best;
     char *json; /* the text of run.json */
     weft__json_doc doc;
     char **names; /* (n) of the metrics */

@@ -198,73 +198,39 @@ static void add_cards(weft__text *t, const weft_history *h)
 
 /* ---- the next commands ---------------------------------------------------------------------- */
 
-/* Adds a command line; NULL words are left out. */
-static void add_command(weft__text *t, const char *what, const char *const *words, int n)
+/* Adds a command line, whose words are ended by NULL. */
+static void add_command(weft__text *t, const char *what, const char *const *words)
 {
     weft__text_format(t, "<b># %s</b>\nweft", what);
-    for (int i = 0; i < n; i++) {
-        if (words[i] == NULL)
-            continue;
-        char *quoted = weft_malloc(WEFT__SHELL_ROOM(strlen(words[i])));
+    for (; *words; words++) {
+        char *quoted = weft_malloc(WEFT__SHELL_ROOM(strlen(*words)));
         if (quoted == NULL) {
             t->failed = true;
             return;
         }
         weft__text_format(t, " ");
-        weft__page_escape(t, weft__shell_quote(words[i], quoted));
+        weft__page_escape(t, weft__shell_quote(*words, quoted));
         weft_free(quoted);
     }
     weft__text_format(t, "\n");
 }
 
-#define COMMAND(t, what, ...)                                                                      \
-    add_command(t, what, (const char *const[]){__VA_ARGS__},                                       \
-                (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
-
-/* Commands that use the run's adapter or, with --full, its model. */
-static void add_uses(weft__text *t, const weft_history *h, const char *trained)
-{
-    const char *task = weft__history_option(h, "task"), *system = weft__history_option(h, "system"),
-               *base = weft__history_text(h, "model", "name");
-    const bool full = weft__history_number(h, "model", "adapters") == 0;
-    const bool gguf = json_object_get_boolean(weft__history_member(h, "model", "gguf"));
-    const char *model = full ? trained : base, *adapter = full ? NULL : trained;
-    const char *flag = full ? NULL : "--adapter";
-    if (task && strcmp(task, "classify") == 0) {
-        COMMAND(t, "use it", "classify", model, flag, adapter, "TEXT");
-        return;
-    } else if (task && strcmp(task, "embed") == 0) {
-        COMMAND(t, "use it", "embed", model, flag, adapter, "TEXT");
-        return;
-    } else if (weft__history_number(h, "data", "conversations") > 0) {
-        COMMAND(t, "talk to it", "chat", model, flag, adapter, system ? "--system" : NULL, system);
-    } else {
-        COMMAND(t, "use it", "generate", model, flag, adapter, "--prompt", "TEXT");
-    }
-    if (!full)
-        COMMAND(t, "merge it into the model", "fuse", model, adapter, "fused");
-    if (gguf && full)
-        COMMAND(t, "a file for llama.cpp", "convert", model, "model.gguf");
-    else if (gguf)
-        COMMAND(t, "a file for llama.cpp", "fuse", model, adapter, "fused.gguf");
-}
+#define COMMAND(t, what, ...) add_command(t, what, (const char *const[]){__VA_ARGS__, NULL})
 
 static void add_next(weft__text *t, const weft_history *h)
 {
     char steps[WEFT__NUMBER_TEXT];
     const weft__outcome o = weft__history_outcome(h);
-    char *best = weft_format("%s/best", h->folder), *last = weft_format("%s/last", h->folder);
-    const bool has_best = best && weft__exists(best), has_last = last && weft__exists(last);
-    const char *trained = has_best ? best : has_last ? last : NULL;
+    weft_run_use uses[WEFT_MOST_USES];
+    const int n = weft_history_uses(h, uses);
     const double planned = weft__history_number(h, "options", "steps");
-    t->failed = t->failed || best == NULL || last == NULL;
     weft__text_format(t, "<h2>Next</h2>\n");
-    if (has_best && o.what)
+    if (h->has_best && o.what)
         weft__text_format(t, "<p class=\"note\">best has the %s %s, last the newest weights.</p>\n",
                           o.rises ? "highest" : "lowest", o.what);
     weft__text_format(t, "<pre>");
-    if (trained && *weft__history_text(h, "model", "name"))
-        add_uses(t, h, trained);
+    for (int i = 0; i < n; i++)
+        add_command(t, uses[i].purpose, uses[i].words);
     if (weft__history_member(h, NULL, "command")) {
         const bool over = strcmp(weft__history_text(h, NULL, "state"), "finished") == 0;
         if (over && isfinite(planned))
@@ -277,8 +243,6 @@ static void add_next(weft__text *t, const weft_history *h)
     COMMAND(t, "for other programs", "report", h->folder, "--csv", "run.csv", "--tensorboard",
             "runs");
     weft__text_format(t, "</pre>\n");
-    weft_free(best);
-    weft_free(last);
 }
 
 /* ---- the page ------------------------------------------------------------------------------- */
