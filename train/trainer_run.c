@@ -240,8 +240,9 @@ static weft_status validate(loop *l, weft_train_report *report)
     return keep_best(l, report);
 }
 
-/* Measures the loss of the general text. A failure is logged, and a cancelled measurement is made
- * when the run is resumed. */
+/* Measures the loss of the general text. A cancelled measurement is made when the run is resumed. A
+ * failure is logged; in a group it ends the run, since the ranks can no longer exchange anything,
+ * unless all have the same loss that is not finite. */
 static weft_status measure_general(loop *l, weft_train_report *report)
 {
     const weft_evaluate_options o = {
@@ -251,6 +252,8 @@ static weft_status measure_general(loop *l, weft_train_report *report)
     const weft_status status = weft_evaluate(l->t->model, l->t->o.general, &o, &found);
     if (status == WEFT_CANCELLED)
         return WEFT_OK;
+    if (status != WEFT_OK && weft_group_info_of(o.group).size > 1 && isfinite(found.loss))
+        return weft_group_agree(o.group, status, NULL);
     if (status != WEFT_OK) {
         weft_log_message(WEFT_LOG_WARNING, "the loss of the general text was not measured: %s",
                          weft_error_message());

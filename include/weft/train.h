@@ -451,8 +451,8 @@ typedef struct weft_trainer_options {
     int64_t validation_samples;  /* use only the first samples; 0: all */
     int64_t validation_batch;    /* samples per batch; 0: 8 */
     /* Samples of other text, whose loss before the first and after the last update shows what the
-     * model forgets: next-token loss, one sample at a time. A failure to measure it is logged.
-     * Borrowed; NULL: not measured. */
+     * model forgets: next-token loss, one sample at a time. A failure to measure it is logged, or
+     * in a group ends the run. Borrowed; NULL: not measured. */
     const weft_dataset *general;
     int64_t save_every;  /* updates between checkpoints; 0: by time only */
     double save_minutes; /* most minutes between checkpoints; 0: 10; below 0: by updates only */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/train/ranks.h"
 #include "tests/train/runs.h"
 
 enum { STEPS = 8 };
@@ -156,7 +157,83 @@ static void ids_beyond_the_vocabulary_are_refused(void)
     weft_dataset_free(general);
 }
 
+/* A rank of a run whose general text becomes invalid before update `breaks`; 0: never. */
+typedef struct rank_run {
+    weft_model *model;
+    weft_dataset *data, *general;
+    weft_batches *batches;
+    int64_t breaks;
+    weft_train_result result;
+    weft_status status;
+    char message[512];
+} rank_run;
+
+static bool break_text(void *context, const weft_train_report *report)
+{
+    rank_run *r = context;
+    for (int i = 0; i < 3 && report->step == r->breaks; i++)
+        ((int32_t *)weft_dataset_at(r->general, i).ids)[1] = 1 << 24;
+    return true;
+}
+
+static void train_rank(weft_group *group, void *argument)
+{
+    rank_run *r = argument;
+    weft_trainer *trainer = NULL;
+    weft_trainer_options o = options(NULL, r->general);
+    o.group = group;
+    o.callback = break_text;
+    o.context = r;
+    r->status = weft_trainer_new(r->model, &o, &trainer);
+    if (r->status == WEFT_OK)
+        r->status = weft_trainer_run(trainer, r->batches, NULL, &r->result);
+    snprintf(r->message, sizeof r->message, "%s", r->status == WEFT_OK ? "" : weft_error_message());
+    weft_trainer_free(trainer);
+}
+
+static void count_warnings(void *context, weft_log_level level, const char *message)
+{
+    *(int *)context += level == WEFT_LOG_WARNING && strstr(message, "of the general text was not");
+}
+
+/* In one process the run continues with a warning; in a group all ranks end, with the message of
+ * the one that failed. */
+static void a_failure_is_reported(void)
+{
+    for (int n = 1; n <= 3; n += 2) {
+        rank_run runs[3] = {{.breaks = 0}};
+        int warnings = 0;
+        for (int i = 0; i < n; i++) {
+            const weft_nn_lora_options lora = {.rank = 4};
+            runs[i] = (rank_run){.data = general_text(200),
+                                 .general = general_text(300),
+                                 .model = recipe_model(run_base, NULL),
+                                 .breaks = i == n - 1 ? STEPS - 1 : -1};
+            weft_random_seed(5);
+            if (runs[i].model == NULL ||
+                !CHECK_OK(weft_nn_lora_inject(weft_model_module(runs[i].model), &lora)) ||
+                !CHECK_OK(weft_batches_new(runs[i].data, 1, 0, &runs[i].batches)))
+                return;
+        }
+        weft_set_log(count_warnings, &warnings);
+        ranks_run(n, train_rank, runs, sizeof *runs);
+        weft_set_log(NULL, NULL);
+        CHECK_EQ_INT(warnings, n == 1);
+        for (int i = 0; i < n; i++) {
+            CHECK_EQ_INT(runs[i].status == WEFT_OK, n == 1);
+            CHECK_EQ_INT(runs[i].result.steps, STEPS);
+            CHECK(isfinite(runs[i].result.first_general) && isnan(runs[i].result.last_general));
+            if (n > 1 && !CHECK(strncmp(runs[i].message, "rank 2: ", 8) == 0))
+                CHECK_FAIL("%s", runs[i].message);
+            weft_batches_free(runs[i].batches);
+            weft_dataset_free(runs[i].data);
+            weft_dataset_free(runs[i].general);
+            weft_model_free(runs[i].model);
+        }
+    }
+}
+
 CHECK_MAIN("general", CHECK_CASE(it_is_measured_first_and_last_and_changes_no_weight),
            CHECK_CASE(it_needs_no_validation), CHECK_CASE(resumed_runs_keep_what_was_measured),
            CHECK_CASE(runs_without_patience_measure_their_end),
-           CHECK_CASE(ids_beyond_the_vocabulary_are_refused))
+           CHECK_CASE(ids_beyond_the_vocabulary_are_refused), CHECK_CASE(a_failure_is_reported))

@@ -223,6 +223,59 @@ static void runs_are_laid_side_by_side(void)
     weft_history_free(runs[1]);
 }
 
+/* Runs of two models, of different sizes and with other options on their command lines. */
+static void runs_of_two_models_are_laid_side_by_side(void)
+{
+    static const char *const records[] = {
+        "{\"model\": {\"name\": \"models/small\", \"trainable\": 1200}, \"data\": {\"name\": "
+        "\"a.jsonl\"}, \"command\": [\"--lr\", \"0.1\", \"--full\", \"--reward\", \"x\", "
+        "\"--reward\", \"y\", \"--threads\", \"2\", \"--\", \"models/small\"]}",
+        "{\"model\": {\"name\": \"models/large\", \"trainable\": 5000000}, \"data\": {\"name\": "
+        "\"a.jsonl\"}, \"command\": [\"--lr\", \"0.1\", \"--keep\", \"3\", \"--reward\", \"x\", "
+        "\"--\", \"models/large\"]}"};
+    static const char *const expected[][3] = {
+        {"model and data", "small on a.jsonl", "large on a.jsonl"},
+        {"trained parameters", "1,200", "5,000,000"},
+        {"full", "yes", NULL},
+        {"reward", "x, y", "x"},
+        {"model", "models/small", "models/large"},
+        {"keep", NULL, "3"}};
+    weft_history *runs[2] = {NULL};
+    for (int i = 0; i < 2; i++)
+        if (!CHECK_OK(weft_history_load(
+                run_folder(i ? "models/b" : "models/a", records[i], metrics, strlen(metrics)),
+                &runs[i])))
+            return;
+    weft_history_table t;
+    CHECK_OK(weft_histories_compare(runs, 2, &t));
+    int options = 0, found = 0;
+    for (int i = 0; i < t.n_rows; i++) {
+        options += t.rows[i].option;
+        for (size_t k = 0; k < sizeof expected / sizeof *expected; k++) {
+            if (strcmp(t.rows[i].name, expected[k][0]) != 0)
+                continue;
+            found++;
+            for (int r = 0; r < 2; r++) {
+                const char *value = t.rows[i].values[r], *want = expected[k][r + 1];
+                CHECK_EQ_INT(value != NULL, want != NULL);
+                if (value && want)
+                    CHECK_STR(value, want);
+            }
+        }
+    }
+    CHECK_EQ_INT(found, sizeof expected / sizeof *expected);
+    CHECK_EQ_INT(options, 4); /* those that differ, without those of the place */
+    weft_history_table_free(&t);
+    CHECK_OK(weft_histories_page(runs, 2, check_temporary("models/both.html")));
+    char *page = text_of(check_temporary("models"), "both.html");
+    check_page(page);
+    CHECK_CONTAINS(page, "<td>models/small</td><td>models/large</td>");
+    CHECK_CONTAINS(page, "<tr><th>keep</th><td>not given</td><td>3</td></tr>");
+    weft_free(page);
+    weft_history_free(runs[0]);
+    weft_history_free(runs[1]);
+}
+
 /* Runs whose folders have the same last component are told apart by all of it. */
 static void equal_names_are_told_apart(void)
 {
@@ -291,5 +344,6 @@ CHECK_MAIN("history", CHECK_CASE(curves_have_the_numbers_of_the_lines),
            CHECK_CASE(truncated_metrics_break_nothing), CHECK_CASE(malformed_lines_break_nothing),
            CHECK_CASE(records_of_other_forms_are_refused_or_shown), CHECK_CASE(names_are_escaped),
            CHECK_CASE(samples_are_aligned), CHECK_CASE(runs_are_laid_side_by_side),
+           CHECK_CASE(runs_of_two_models_are_laid_side_by_side),
            CHECK_CASE(equal_names_are_told_apart), CHECK_CASE(csv_has_a_line_for_each_update),
            CHECK_CASE(event_files_are_those_of_tensorboard))
