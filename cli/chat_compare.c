@@ -50,13 +50,23 @@ void chat_compare(chat_run *run, const char *text)
         return;
     }
     const char *message = *text != '\0' ? text : NULL;
-    if (message == NULL && !weft_session_rewind(run->session)) {
+    const char *messages = message == NULL ? weft_session_messages(run->session) : NULL;
+    char *before = messages != NULL ? weft_strdup(messages) : NULL;
+    if (message == NULL && (before == NULL || !weft_session_rewind(run->session))) {
         fputs("weft: /compare: there is no message yet: /compare TEXT\n", stderr);
+        weft_free(before);
         return;
     }
     run->pending = 0;
-    if (!answer_as_base(run, message))
-        return;
-    printf("(adapter %s)\n", weft_printable(run->values->adapter));
-    chat_answer(run, message, false);
+    const int failures = run->failures;
+    const bool both = answer_as_base(run, message);
+    if (both) {
+        printf("(adapter %s)\n", weft_printable(run->values->adapter));
+        chat_answer(run, message, false);
+    }
+    /* Without a new answer the last one stays. */
+    if (before && (!both || run->failures > failures) &&
+        weft_session_set_messages(run->session, before) != WEFT_OK)
+        chat_show_failure(run);
+    weft_free(before);
 }

@@ -1,9 +1,9 @@
 /* cli/edit_line.c -- reads a line from a terminal with editing, by libedit: history, completion,
  * and pasted texts of several lines.
  *
- * While a line is read, the terminal is asked to mark pasted text ("bracketed paste"), which is
- * then inserted with its line breaks. This ends with the line, and before a signal ends or stops
- * the process. */
+ * From the first line on, the terminal is asked to mark pasted text ("bracketed paste"), which is
+ * then inserted with its line breaks, also if it arrives before the next line is read. This ends
+ * with the process, and while a signal stops it. */
 #include "cli/edit_line.h"
 
 #include <errno.h>
@@ -81,6 +81,12 @@ static void on_signal(int number)
     if (on)
         mark_pastes(true);
     errno = before;
+}
+
+static void end_marks(void)
+{
+    if (marks_pastes)
+        mark_pastes(false);
 }
 
 static void catch_signals(void)
@@ -263,7 +269,7 @@ static bool open_editor(void)
     if (keeps_history)
         cli_history_load(enter, NULL);
     catch_signals();
-    return true;
+    return atexit(end_marks) == 0;
 }
 
 static void remember(const char *line)
@@ -293,8 +299,6 @@ cli_edit_result cli_edit_line(const char *prompt, char **line)
     const char *found = el_gets(editor, &n);
     const bool broken = interrupted || errno == EINTR;
     tcsetattr(STDIN_FILENO, TCSANOW, &usual); /* as in on_signal */
-    if (!plain)
-        mark_pastes(false);
     if (found == NULL || n <= 0)
         return broken ? CLI_EDIT_INTERRUPTED : CLI_EDIT_END;
     *line = strndup(found, (size_t)n - (found[n - 1] == '\n'));

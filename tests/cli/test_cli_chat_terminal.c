@@ -231,6 +231,28 @@ static void a_pasted_text_is_one_message(void)
     CHECK_EQ_INT(users, 1);
 }
 
+/* The terminal marks a text that is pasted while an answer is generated, too. */
+static void a_text_pasted_during_an_answer_is_one_message(void)
+{
+    if (!start("", "-n 2000 -t 0 --shift"))
+        return;
+    expect_prompt();
+    type("Once\r");
+    expect("Once\r\n");
+    while (!read_more(100))
+        continue;
+    CHECK(!marks_are_off());
+    CHECK(strstr(t.seen + t.from, MARKS_ON) == NULL); /* the answer is not complete */
+    type(PASTED("first\rsecond\rthird") "\r");
+    expect_prompt();
+    expect_prompt();
+    type("/history\r");
+    expect("\"role\": \"user\", \"content\": \"first\\nsecond\\nthird\"");
+    expect_prompt();
+    type("/quit\r");
+    CHECK_EQ_INT(finish(), 0);
+}
+
 static void large_pasted_texts_are_complete(void)
 {
     static char text[20000];
@@ -501,6 +523,31 @@ static void base_and_adapter_are_compared(void)
     CHECK_STR(after, wanted);
 }
 
+/* The last answer stays when the base's answer to /compare is stopped. */
+static void a_stopped_comparison_keeps_the_last_answer(void)
+{
+    char options[800];
+    snprintf(options, sizeof options, "-n 2000 -t 0 --shift -a %s", adapter());
+    if (!start("", options))
+        return;
+    expect_prompt();
+    type("Once\r");
+    expect_prompt();
+    type("/compare\r");
+    expect("(base)");
+    while (!read_more(100))
+        continue;
+    type("\x03");
+    expect_prompt();
+    CHECK(strstr(t.seen, "(adapter ") == NULL);
+    type("/history\r");
+    expect("\"role\": \"user\", \"content\": \"Once\"");
+    expect("\"role\": \"assistant\"");
+    expect_prompt();
+    type("/quit\r");
+    CHECK_EQ_INT(finish(), 0);
+}
+
 static void comparisons_need_an_adapter_and_a_message(void)
 {
     output o = weft_command("/compare Once\n", "chat %s -n 3 -t 0", model());
@@ -526,10 +573,12 @@ static void comparisons_need_an_adapter_and_a_message(void)
 }
 
 CHECK_MAIN("cli_chat_terminal", CHECK_CASE(a_pasted_text_is_one_message),
+           CHECK_CASE(a_text_pasted_during_an_answer_is_one_message),
            CHECK_CASE(large_pasted_texts_are_complete),
            CHECK_CASE(the_terminal_is_restored_at_every_end), CHECK_CASE(a_stopped_chat_continues),
            CHECK_CASE(lines_are_kept_for_later_runs), CHECK_CASE(history_can_be_turned_off),
            CHECK_CASE(a_foreign_file_is_left_alone), CHECK_CASE(the_file_is_bounded),
            CHECK_CASE(tab_completes_commands), CHECK_CASE(the_start_names_model_and_adapter),
            CHECK_CASE(base_and_adapter_are_compared),
+           CHECK_CASE(a_stopped_comparison_keeps_the_last_answer),
            CHECK_CASE(comparisons_need_an_adapter_and_a_message))
