@@ -64,6 +64,10 @@ static void print_plain(const weft_inspection *x)
            cli_count(x->n_layers));
     for (int64_t i = 0; i < x->n_layers; i++) {
         const weft_inspected_layer *layer = &x->layers[i];
+        if (layer->n_heads == 0) {
+            printf("layer %lld: no attention\n", (long long)i);
+            continue;
+        }
         printf("layer %lld: %lld heads on %lld of %lld", (long long)i, (long long)layer->n_heads,
                (long long)layer->n_kv_heads, (long long)layer->head_dim);
         if (layer->source != i)

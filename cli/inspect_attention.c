@@ -55,9 +55,8 @@ static head_summary summarize(const attention *a, int64_t layer, int64_t head)
 /* ---- options -------------------------------------------------------------------------------- */
 
 /* Reads "N" or "FROM-TO". */
-static weft_status read_layers(const char *text, attention *a)
+static weft_status read_layers(const char *text, int64_t n, attention *a)
 {
-    const int64_t n = a->found->n_layers;
     char *end = NULL;
     a->from = 0;
     a->to = n - 1;
@@ -79,13 +78,27 @@ static weft_status read_layers(const char *text, attention *a)
     return WEFT_OK;
 }
 
-static weft_status check_size(const attention *a)
+/* Refuses weights that would fill the memory, or a picture with too many, before they are computed.
+ * `shapes` are those of the layers. */
+static weft_status check_size(const inspect_values *v, const weft_inspection *shapes, attention *a)
 {
-    const int64_t L = a->found->length;
+    const int64_t L = (int64_t)a->tokens->n;
     int64_t maps = 0;
-    for (int64_t i = a->from; i <= a->to; i++)
-        maps += a->found->layers[i].n_heads;
-    if (maps * (L * (L + 1) / 2) <= MOST_CELLS)
+    for (int64_t i = a->from; i <= a->to; i++) {
+        const int64_t n = shapes->layers[i].n_heads;
+        maps += n;
+        a->most_heads = n > a->most_heads ? n : a->most_heads;
+    }
+    if (maps == 0)
+        return weft_fail(WEFT_INVALID, "inspect: --layers: these layers have no attention");
+    if (4 * (double)maps * (double)L * (double)L > (double)MOST_BYTES)
+        return weft_fail(WEFT_INVALID,
+                         "inspect: the attention weights of %lld tokens need more than %s: shorten "
+                         "the text to %d tokens%s",
+                         (long long)L, cli_bytes(MOST_BYTES),
+                         (int)sqrt((double)MOST_BYTES / 4 / (double)maps),
+                         a->from < a->to ? ", or choose --layers" : "");
+    if (v->svg == NULL || maps * (L * (L + 1) / 2) <= MOST_CELLS)
         return WEFT_OK;
     return weft_fail(
         WEFT_INVALID,
@@ -119,8 +132,12 @@ static void print_json(const attention *a)
         putchar('}');
     }
     fputs("], \"layers\": [", stdout);
+    bool any = false;
     for (int64_t i = a->from; i <= a->to; i++) {
-        printf("%s{\"layer\": %lld, \"heads\": [", i > a->from ? ", " : "", (long long)i);
+        if (a->found->layers[i].n_heads == 0)
+            continue;
+        printf("%s{\"layer\": %lld, \"heads\": [", any ? ", " : "", (long long)i);
+        any = true;
         for (int64_t h = 0; h < a->found->layers[i].n_heads; h++) {
             const head_summary s = summarize(a, i, h);
             printf("%s{\"first\": %.6g, \"previous\": %.6g, \"self\": %.6g, \"entropy\": %.6g, "
@@ -322,8 +339,11 @@ static void draw_grid(FILE *file, const attention *a, double *y)
                 "<text class=\"label\" x=\"%.6g\" y=\"%.6g\" text-anchor=\"middle\">%lld</text>\n",
                 CLI_SVG_MARGIN + LABELS + (double)h * step + side / 2, *y, (long long)h);
     *y += 5;
+    int64_t row = 0;
     for (int64_t i = a->from; i <= a->to; i++) {
-        if ((i - a->from) % every == 0)
+        if (a->found->layers[i].n_heads == 0)
+            continue;
+        if (row++ % every == 0)
             fprintf(file,
                     "<text class=\"label\" x=\"%d\" y=\"%.6g\" text-anchor=\"end\">%lld</text>\n",
                     CLI_SVG_MARGIN + LABELS - 6, *y + side / 2 + 4, (long long)i);
@@ -350,15 +370,7 @@ static weft_status draw(const inspect_values *v, const char *path, const attenti
 
 static weft_status show(const inspect_values *v, const char *path, attention *a)
 {
-    weft_status status = read_layers(v->layers, a);
-    if (status == WEFT_OK && v->svg != NULL)
-        status = check_size(a);
-    for (int64_t i = a->from; status == WEFT_OK && i <= a->to; i++) {
-        const int64_t n = a->found->layers[i].n_heads;
-        a->most_heads = n > a->most_heads ? n : a->most_heads;
-    }
-    if (status == WEFT_OK && v->svg != NULL)
-        status = draw(v, path, a);
+    const weft_status status = v->svg != NULL ? draw(v, path, a) : WEFT_OK;
     if (status == WEFT_OK && v->json)
         print_json(a);
     else if (status == WEFT_OK)
@@ -366,34 +378,28 @@ static weft_status show(const inspect_values *v, const char *path, attention *a)
     return status;
 }
 
-/* Refuses a text before its weights fill the memory; a model without this key is not checked. */
-static weft_status check_memory(const weft_model *model, size_t n)
-{
-    const int64_t heads = weft_config_int(weft_model_config(model), "num_attention_heads", 0);
-    const double maps = (double)(heads * weft_model_info_of(model)->n_layers);
-    if (4 * maps * (double)n * (double)n <= (double)MOST_BYTES)
-        return WEFT_OK;
-    return weft_fail(WEFT_INVALID,
-                     "inspect: the attention weights of %zu tokens need more than %s: shorten the "
-                     "text to %d tokens",
-                     n, cli_bytes(MOST_BYTES), (int)sqrt((double)MOST_BYTES / 4 / maps));
-}
-
 weft_status inspect_attention(const inspect_values *v, const char *path, const inspect_tokens *t)
 {
     weft_model *model = NULL;
-    weft_inspection *found = NULL;
+    weft_inspection *shapes = NULL, *found = NULL;
+    attention a = {.tokens = t};
     weft_status status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)
         status = cli_profile_start(&v->place);
     if (status == WEFT_OK)
-        status = check_memory(model, t->n);
+        status = weft_inspect(model, t->ids, t->n > 0 ? 1 : 0, &shapes);
     if (status == WEFT_OK)
-        status = weft_inspect_weights(model, t->ids, t->n, &found);
+        status = read_layers(v->layers, shapes->n_layers, &a);
     if (status == WEFT_OK)
-        status = show(v, path, &(attention){.tokens = t, .found = found});
+        status = check_size(v, shapes, &a);
+    if (status == WEFT_OK)
+        status = weft_inspect_weights(model, t->ids, t->n, a.from, a.to, &found);
+    a.found = found;
+    if (status == WEFT_OK)
+        status = show(v, path, &a);
     if (status == WEFT_OK)
         cli_profile_print();
+    weft_inspection_free(shapes);
     weft_inspection_free(found);
     weft_model_free(model);
     return status;

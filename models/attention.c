@@ -230,13 +230,17 @@ void weft__attention_record_put(const weft__layer *layer, weft_array *q, weft_ar
     (void)weft_set(&record->keys, k);
 }
 
-weft_array *weft__attention_probe(const weft__layer *layer, weft_array *keys, const weft__step *s)
+weft_array *weft__identity_values(weft_array *keys)
 {
-    if (s->records == NULL || !s->records[layer->index].with_weights || keys == NULL)
-        return NULL;
     const int64_t B = weft_dim(keys, 0), S = weft_dim(keys, 1), Hk = weft_dim(keys, 2);
     weft_array *identity = weft_reshape(weft_eye(S, S, 0, WEFT_FLOAT32), WEFT_DIMS(1, S, 1, S));
     return weft_broadcast_to(weft_to(identity, weft_device_of(keys)), WEFT_DIMS(B, S, Hk, S));
+}
+
+weft_array *weft__attention_probe(const weft__layer *layer, weft_array *keys, const weft__step *s)
+{
+    return s->records && s->records[layer->index].with_weights && keys ? weft__identity_values(keys)
+                                                                       : NULL;
 }
 
 void weft__attention_record_weights(const weft__layer *layer, weft_array *weights,

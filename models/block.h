@@ -23,6 +23,8 @@ weft_array *weft__rotated(weft_array *x, const weft__step *step, bool windowed, 
 /* Stores queries and keys in weft__step.records. */
 void weft__attention_record_put(const weft__layer *layer, weft_array *q, weft_array *k,
                                 const weft__step *step);
+/* Values (B, S, Hk, S) for keys (B, S, Hk, D): identity matrices. */
+weft_array *weft__identity_values(weft_array *keys);
 /* Attention weights, for records that ask for them: attention with values that are an identity
  * matrix gives each query's weights. weft__attention_probe: these values (B, S, Hk, S) for keys (B,
  * S, Hk, D); NULL: not asked for. weft__attention_record_weights stores the result (B, L, H, S). */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/io/text.h"
+#include "models/block.h"
 #include "models/config.h"
 #include "models/names.h"
 #include "weft/layers.h"
@@ -265,7 +266,21 @@ weft__encoder_step weft__encoder_begin(const weft_model_call *call)
     weft_array *first = weft__encoder_here(call->first);
     return (weft__encoder_step){.lengths = weft__encoder_here(call->lengths),
                                 .first = first,
-                                .ends = first ? ends_of(first) : NULL};
+                                .ends = first ? ends_of(first) : NULL,
+                                .records = call->records};
+}
+
+/* Failed arrays leave the record empty; the forward pass reports the failure. */
+static void record(weft_array *q, weft_array *k, const weft_attention_options *options,
+                   const weft__encoder_step *step)
+{
+    weft_attention_record *r = step->record;
+    r->source = r - step->records;
+    (void)weft_set(&r->queries, q);
+    (void)weft_set(&r->keys, k);
+    if (r->with_weights)
+        (void)weft_set(&r->weights, weft_attention(weft_astype(q, WEFT_FLOAT32), k,
+                                                   weft__identity_values(k), options));
 }
 
 weft_array *weft__encoder_attention(weft_array *q, weft_array *k, weft_array *v,
@@ -274,6 +289,8 @@ weft_array *weft__encoder_attention(weft_array *q, weft_array *k, weft_array *v,
     options.lengths = step->lengths;
     options.first = step->first;
     options.ends = step->ends;
+    if (step->record)
+        record(q, k, &options, step);
     return weft_attention(q, k, v, &options);
 }
 
@@ -296,12 +313,14 @@ weft_array *weft__encoder_layers(weft_module *layers, weft__encoder_layer *forwa
                                  const weft__encoder_step *step, bool checkpoint)
 {
     for (int i = 0; i < weft_nn_list_count(layers); i++) {
-        layer_call one = {weft_nn_list_at(layers, i), forward, step};
+        weft__encoder_step own = *step;
+        own.record = step->records ? &step->records[i] : NULL;
+        layer_call one = {weft_nn_list_at(layers, i), forward, &own};
         weft_array *in = x;
         if (checkpoint)
             weft_checkpoint(run_layer, &one, &in, 1, &x, 1);
         else
-            x = forward(one.layer, in, step);
+            x = forward(one.layer, in, &own);
     }
     return x;
 }

@@ -87,6 +87,8 @@ typedef struct weft__encoder_step {
     weft_array *lengths;      /* (B), or NULL */
     weft_array *first, *ends; /* (B, L): the tokens of each one's sequence; NULL: all */
     const void *extra;        /* the architecture's own */
+    /* Of the call, and of the layer that is computed; NULL: not recorded. */
+    weft_attention_record *records, *record;
 } weft__encoder_step;
 
 /* x (B, L, E) through a layer: (B, L, E) */

@@ -70,25 +70,28 @@ static weft_status put_layer(weft_inspected_layer *layer, const weft_attention_r
     return status == WEFT_OK && record->weights ? put(&layer->weights, record->weights) : status;
 }
 
+/* Layers without attention, as in hybrids, have no record. */
 static weft_status run(weft_model *model, weft_inspection *x, weft_attention_record *records)
 {
     weft_array *tokens = weft_from_data(x->ids, WEFT_INT32, WEFT_DIMS(1, x->length));
     const weft_model_call call = {.records = records};
     weft_status status = weft_eval(weft_model_hidden(model, tokens, &call));
+    int64_t recorded = 0;
     for (int64_t i = 0; status == WEFT_OK && i < x->n_layers; i++) {
-        if (!records[i].keys || !records[i].queries ||
-            (records[i].with_weights && !records[i].weights))
-            status = weft_fail(WEFT_UNSUPPORTED,
-                               "inspect: the family %s does not record what layer %lld attends to",
-                               x->architecture, (long long)i);
-        else
-            status = put_layer(&x->layers[i], &records[i]);
+        if (records[i].keys == NULL || records[i].queries == NULL)
+            continue;
+        status = put_layer(&x->layers[i], &records[i]);
+        recorded++;
     }
-    return status;
+    return status == WEFT_OK && recorded == 0
+               ? weft_fail(WEFT_UNSUPPORTED, "inspect: the family %s records no attention",
+                           x->architecture)
+               : status;
 }
 
-static weft_status inspect(weft_model *model, const int32_t *ids, size_t n, bool weights,
-                           weft_inspection **out)
+/* Records the weights of layers `first` to `last`. */
+static weft_status inspect(weft_model *model, const int32_t *ids, size_t n, int64_t first,
+                           int64_t last, weft_inspection **out)
 {
     *out = NULL;
     weft_status status = check(model, ids, n);
@@ -98,7 +101,7 @@ static weft_status inspect(weft_model *model, const int32_t *ids, size_t n, bool
     weft_attention_record *records = weft_calloc((size_t)n_layers + 1, sizeof *records);
     weft_inspection *x = inspection_new(model, ids, n);
     for (int64_t i = 0; records && i < n_layers; i++)
-        records[i].with_weights = weights;
+        records[i].with_weights = i >= first && i <= last;
     weft_scope_open_lean();
     status = records && x ? run(model, x, records) : weft__out_of_memory("inspect", NULL);
     weft_scope_close(NULL);
@@ -117,13 +120,13 @@ static weft_status inspect(weft_model *model, const int32_t *ids, size_t n, bool
 
 weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n, weft_inspection **out)
 {
-    return inspect(model, ids, n, false, out);
+    return inspect(model, ids, n, 0, -1, out);
 }
 
-weft_status weft_inspect_weights(weft_model *model, const int32_t *ids, size_t n,
-                                 weft_inspection **out)
+weft_status weft_inspect_weights(weft_model *model, const int32_t *ids, size_t n, int64_t first,
+                                 int64_t last, weft_inspection **out)
 {
-    return inspect(model, ids, n, true, out);
+    return inspect(model, ids, n, first, last, out);
 }
 
 void weft_inspection_free(weft_inspection *x)
@@ -181,6 +184,8 @@ static int fill(const weft_inspection *x, tensors *t)
     int n = 0;
     for (int64_t i = 0; i < x->n_layers; i++) {
         const weft_inspected_layer *layer = &x->layers[i];
+        if (layer->keys == NULL)
+            continue;
         snprintf(t->names[n], NAME, "layers.%" PRId64 ".keys", i);
         t->arrays[n++] = layer->keys;
         if (layer->queries == NULL)

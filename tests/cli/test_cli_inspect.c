@@ -217,7 +217,7 @@ static void attention_is_what_the_library_computes(void)
     const int64_t n = ids_of(root, ids);
     json_object *layers = member(root, "layers");
     CHECK_EQ_INT(json_object_array_length(layers), 2);
-    CHECK_OK(weft_inspect_weights(m, ids, (size_t)n, &x));
+    CHECK_OK(weft_inspect_weights(m, ids, (size_t)n, 1, 2, &x));
     for (int64_t l = 0; x != NULL && l < 2; l++) {
         json_object *heads = member(item(layers, l), "heads");
         const float *w = weft_data(x->layers[l + 1].weights);
@@ -473,7 +473,52 @@ static void large_texts_are_refused(void)
     o = weft_command(NULL, "inspect %s -f %s --show attention --json", folder,
                      words("long.txt", 20000));
     check_one_line(&o, 1);
-    CHECK_CONTAINS(o.err, "need more than 4.3 GB: shorten the text to 7723 tokens");
+    CHECK_CONTAINS(o.err, "need more than 4.3 GB: shorten the text to 7723 tokens, or choose "
+                          "--layers\n");
+    o = weft_command(NULL, "inspect %s -f %s --show attention --json --layers 0", folder,
+                     words("long.txt", 20000));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "need more than 4.3 GB: shorten the text to 18918 tokens\n");
+}
+
+/* An encoder, whose tokens read later ones, and a hybrid: layer 2 of 5 has attention. */
+static void encoders_and_hybrids_are_shown(void)
+{
+    char bert[1024], hybrid[1024];
+    snprintf(bert, sizeof bert, "%s", check_source("tests/golden/models/bert"));
+    snprintf(hybrid, sizeof hybrid, "%s", check_temporary("hybrid"));
+    output o = shell_command(NULL,
+                             "cp -r %s %s && echo '{\"model\": {\"type\": \"WordPiece\", "
+                             "\"unk_token\": \"[UNK]\", \"vocab\": {\"[UNK]\": 0, \"A\": 1, "
+                             "\"king\": 2}}, \"pre_tokenizer\": {\"type\": "
+                             "\"BertPreTokenizer\"}}' > %s/tokenizer.json",
+                             check_source("tests/golden/models/nemotron-h"), hybrid, hybrid);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "inspect %s -p 'A king' --show attention --json", bert);
+    CHECK_EQ_INT(o.code, 0);
+    json_object *root = parse(&o), *layers = member(root, "layers");
+    CHECK_EQ_INT(json_object_array_length(layers), 2);
+    for (size_t l = 0; root && l < 2; l++) {
+        json_object *rows = member(item(member(item(layers, (int64_t)l), "heads"), 0), "weights");
+        double sum = 0;
+        for (size_t j = 0; j < json_object_array_length(rows); j++)
+            sum += json_object_get_double(item(item(rows, 0), (int64_t)j));
+        CHECK_CLOSE(sum, 1, 1e-5);
+        CHECK(json_object_get_double(item(item(rows, 0), 2)) > 0);
+    }
+    json_object_put(root);
+    o = weft_command(NULL, "inspect %s -p 'A king'", bert);
+    CHECK_CONTAINS(o.out, "layer 1: 4 heads on 4 of 8\n");
+    o = weft_command(NULL, "inspect %s -p 'A king'", hybrid);
+    CHECK_CONTAINS(o.out, "layer 0: no attention\nlayer 1: no attention\nlayer 2: 4 heads");
+    o = weft_command(NULL, "inspect %s -p 'A king' --show attention --svg %s", hybrid,
+                     check_temporary("hybrid.svg"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "layer 2 head 3: first ");
+    CHECK(strstr(o.out, "layer 0") == NULL);
+    o = weft_command(NULL, "inspect %s -p 'A king' --show attention --layers 0-1", hybrid);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "inspect: --layers: these layers have no attention\n");
 }
 
 static void malformed_options_are_refused(void)
@@ -509,4 +554,4 @@ CHECK_MAIN("cli_inspect", CHECK_CASE(malformed_xml_is_noticed),
            CHECK_CASE(changes_are_what_the_library_computes), CHECK_CASE(attention_is_drawn),
            CHECK_CASE(adapters_are_drawn), CHECK_CASE(texts_are_escaped),
            CHECK_CASE(tokens_have_the_colors_of_their_losses), CHECK_CASE(large_texts_are_refused),
-           CHECK_CASE(malformed_options_are_refused))
+           CHECK_CASE(encoders_and_hybrids_are_shown), CHECK_CASE(malformed_options_are_refused))

@@ -237,7 +237,8 @@ static void weights_are_those_of_the_reference(void)
         weft_inspection *x = NULL;
         snprintf(key, sizeof key, "%s/ids", weighted[n]);
         CHECK_OK(weft_read(weft_safetensors_get(golden, key), WEFT_INT32, ids, LENGTH));
-        if (CHECK(model != NULL) && CHECK_OK(weft_inspect_weights(model, ids, LENGTH, &x))) {
+        if (CHECK(model != NULL) &&
+            CHECK_OK(weft_inspect_weights(model, ids, LENGTH, 0, 1000, &x))) {
             for (int64_t i = 0; i < x->n_layers; i++) {
                 const double gap =
                     difference(golden, weighted[n], i, "weights", x->layers[i].weights);
@@ -256,7 +257,65 @@ static void weights_are_those_of_the_reference(void)
     weft_safetensors_close(golden);
 }
 
+/* Encoders, and hybrids, of which only some layers have attention. */
+static void encoders_and_hybrids_have_weights(void)
+{
+    static const struct {
+        const char *name;
+        int64_t layers, attending;
+    } all[] = {{"bert", 2, 2},     {"roberta", 2, 2},   {"modernbert", 4, 4}, {"lfm2", 4, 2},
+               {"granite4", 4, 1}, {"falcon-h1", 3, 3}, {"nemotron-h", 5, 1}, {"qwen3-next", 4, 1}};
+    weft_safetensors *golden = NULL;
+    CHECK_OK(weft_safetensors_open(check_fixture("inspect/weights.safetensors"), &golden));
+    for (size_t n = 0; golden && n < sizeof all / sizeof *all; n++) {
+        int32_t ids[LENGTH];
+        char key[128];
+        double most = 0;
+        int64_t attending = 0;
+        weft_scope_open();
+        weft_model *model = fixture_model(all[n].name);
+        weft_inspection *x = NULL;
+        snprintf(key, sizeof key, "%s/ids", all[n].name);
+        CHECK_OK(weft_read(weft_safetensors_get(golden, key), WEFT_INT32, ids, LENGTH));
+        if (CHECK(model != NULL) && CHECK_OK(weft_inspect_weights(model, ids, LENGTH, 0, 99, &x))) {
+            for (int64_t i = 0; i < x->n_layers; i++) {
+                snprintf(key, sizeof key, "%s/%d/weights", all[n].name, (int)i);
+                const bool has = weft_safetensors_find(golden, key) >= 0;
+                CHECK_EQ_INT(x->layers[i].weights != NULL, has);
+                CHECK_EQ_INT(x->layers[i].n_heads > 0, has);
+                attending += has;
+                if (has && x->layers[i].weights)
+                    most = fmax(
+                        most, difference(golden, all[n].name, i, "weights", x->layers[i].weights));
+            }
+            printf("  %s: %d of %d layers, weights %.3g\n", all[n].name, (int)attending,
+                   (int)x->n_layers, most);
+            CHECK_CLOSE(most, 0, 1e-5);
+            CHECK_EQ_INT(attending, all[n].attending);
+            CHECK_EQ_INT(x->n_layers, all[n].layers);
+            CHECK_OK(weft_inspection_save(x, check_temporary("hybrid.safetensors")));
+        }
+        weft_inspection_free(x);
+        weft_model_free(model);
+        weft_scope_close(NULL);
+    }
+    weft_safetensors_close(golden);
+}
+
+/* Of layers that are not asked for the weights are not computed. */
+static void chosen_layers_have_weights(void)
+{
+    weft_model *model = fixture_model("llama");
+    weft_inspection *x = NULL;
+    if (model && CHECK_OK(weft_inspect_weights(model, (const int32_t[]){5, 6}, 2, 1, 1, &x)))
+        CHECK(x->layers[0].weights == NULL && x->layers[1].weights != NULL &&
+              x->layers[0].keys != NULL);
+    weft_inspection_free(x);
+    weft_model_free(model);
+}
+
 CHECK_MAIN("inspect", CHECK_CASE(keys_and_queries_are_those_of_the_reference),
            CHECK_CASE(weights_are_those_of_the_reference),
+           CHECK_CASE(encoders_and_hybrids_have_weights), CHECK_CASE(chosen_layers_have_weights),
            CHECK_CASE(shared_keys_are_of_their_source), CHECK_CASE(a_file_has_it_all),
            CHECK_CASE(bad_prompts_are_refused), CHECK_CASE(records_hold_all_that_is_attended_to))
