@@ -94,10 +94,9 @@ static weft_status check_size(const inspect_values *v, const weft_inspection *sh
     if (4 * (double)maps * (double)L * (double)L > (double)MOST_BYTES)
         return weft_fail(WEFT_INVALID,
                          "inspect: the attention weights of %lld tokens need more than %s: shorten "
-                         "the text to %d tokens%s",
+                         "the text to %d tokens, or choose fewer --layers",
                          (long long)L, cli_bytes(MOST_BYTES),
-                         (int)sqrt((double)MOST_BYTES / 4 / (double)maps),
-                         a->from < a->to ? ", or choose --layers" : "");
+                         (int)sqrt((double)MOST_BYTES / 4 / (double)maps));
     if (v->svg == NULL || maps * (L * (L + 1) / 2) <= MOST_CELLS)
         return WEFT_OK;
     return weft_fail(

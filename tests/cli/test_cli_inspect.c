@@ -474,11 +474,11 @@ static void large_texts_are_refused(void)
                      words("long.txt", 20000));
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "need more than 4.3 GB: shorten the text to 7723 tokens, or choose "
-                          "--layers\n");
+                          "fewer --layers\n");
     o = weft_command(NULL, "inspect %s -f %s --show attention --json --layers 0", folder,
                      words("long.txt", 20000));
     check_one_line(&o, 1);
-    CHECK_CONTAINS(o.err, "need more than 4.3 GB: shorten the text to 18918 tokens\n");
+    CHECK_CONTAINS(o.err, "need more than 4.3 GB: shorten the text to 18918 tokens, ");
 }
 
 /* An encoder, whose tokens read later ones, and a hybrid: layer 2 of 5 has attention. */

@@ -187,6 +187,33 @@ static void micro_batches_fit_into_memory(void)
     CHECK_CONTAINS(o.err, "of memory, and 16.0 MB are available; what would fit: ");
 }
 
+/* Runs the printed commands but the first: two merged models and an adapter for llama.cpp, in a
+ * folder of their own. The run's report lists the same commands. */
+static void run_printed(const char *run, char *printed)
+{
+    char folder[1024], begin[1024], page[8192], listed[1024];
+    snprintf(folder, sizeof folder, "%s", check_temporary("deploy"));
+    snprintf(begin, sizeof begin, "  %s ", check_built("cli/weft"));
+    output o = shell_command(
+        NULL, "sed -n \"/<h2>Next/,/<.pre>/{s/&#39;/'/g;p}\" \"%s\"/report.html", run);
+    snprintf(page, sizeof page, "%s", o.out);
+    int n = 0;
+    for (char *line = strtok(printed, "\n"); line; line = strtok(NULL, "\n")) {
+        if (strncmp(line, begin, strlen(begin)) != 0)
+            continue;
+        snprintf(listed, sizeof listed, "</b>\nweft %s\n", line + strlen(begin));
+        CHECK_CONTAINS(page, listed);
+        if (n++ == 0)
+            continue;
+        o = shell_command(NULL, "mkdir -p %s && cd %s && %s", folder, folder, line);
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s: %s", line, o.err);
+    }
+    CHECK_EQ_INT(n, 4);
+    o = shell_command(NULL, "cd %s && ls fused/config.json fused.gguf adapter.gguf", folder);
+    CHECK_EQ_INT(o.code, 0);
+}
+
 /* The commands that are printed at the end run, with names that a shell would split. */
 static void the_end_says_which_adapter_to_use(void)
 {
@@ -217,31 +244,7 @@ static void the_end_says_which_adapter_to_use(void)
     snprintf(all, sizeof all, "%s", o.out);
     o = shell_command(NULL, "%s --max-tokens 4", command);
     CHECK_EQ_INT(o.code, 0);
-    /* The others: two merged models and an adapter for llama.cpp, written in a folder of their own.
-     */
-    char folder[1024];
-    snprintf(folder, sizeof folder, "%s", check_temporary("deploy"));
-    o = shell_command(NULL, "sed -n \"/<h2>Next/,/<.pre>/{s/&#39;/'/g;p}\" \"%s\"/report.html",
-                      out);
-    char page[8192];
-    snprintf(page, sizeof page, "%s", o.out);
-    int n = 0;
-    for (char *line = strtok(all, "\n"); line; line = strtok(NULL, "\n")) {
-        if (strncmp(line, begin, n_begin) != 0)
-            continue;
-        char listed[1024];
-        snprintf(listed, sizeof listed, "</b>\nweft %s\n", line + n_begin);
-        CHECK_CONTAINS(page, listed); /* the report lists the same commands */
-        if (strncmp(line + n_begin, "generate", 8) == 0)
-            continue;
-        n++;
-        o = shell_command(NULL, "mkdir -p %s && cd %s && %s", folder, folder, line);
-        if (!CHECK_EQ_INT(o.code, 0))
-            CHECK_FAIL("%s: %s", line, o.err);
-    }
-    CHECK_EQ_INT(n, 3);
-    o = shell_command(NULL, "cd %s && ls fused/config.json fused.gguf adapter.gguf", folder);
-    CHECK_EQ_INT(o.code, 0);
+    run_printed(out, all);
     o = shell_command(NULL, "grep -c '\"samples\": .*A fox' \"%s\"/metrics.jsonl", out);
     CHECK(atoi(o.out) >= 2);
     static const char *const bad[] = {"--patience 1 --val-split 0",
