@@ -94,6 +94,8 @@ weft_status weft__mamba2_read(const weft_config *config, const weft__decoder_con
 weft_status weft__mamba2_check(const weft_config *config, const weft__mamba2_config *c,
                                const char *const keys[4]);
 weft_module *weft__mamba2_new(const weft__decoder_config *decoder, const weft__mamba2_config *c);
+/* The scales of all results of in_proj; needs `scaled`. */
+weft_array *weft__mamba2_scales(const weft__mamba2_config *c);
 /* The shapes of the states of one sequence; returns their number. */
 int weft__mamba2_states(const weft__mamba2_config *c, weft_dims *shapes);
 /* x (B, L, E) -> (B, L, E). The cache is a recurrent one for these states. */

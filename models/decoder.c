@@ -24,8 +24,8 @@ typedef struct decoder {
     weft_module module;
     weft_module *embed_tokens, *layers, *norm, *extra; /* the last may be NULL */
     const weft__architecture *architecture;
-    weft__decoder_config config; /* the family's own, longer struct is not kept */
-    rotation rotations[2];       /* for layers without and with a window */
+    weft__decoder_config config, *own; /* the second is the family's longer struct */
+    rotation rotations[2];             /* for layers without and with a window */
     int64_t n_caches;
     double ignored_partial; /* weft_model_info */
     weft__layer *all;       /* description of each layer */
@@ -40,6 +40,7 @@ typedef struct causal_lm {
 static void decoder_destroy(weft_module *self)
 {
     weft_free(((decoder *)self)->all);
+    weft_free(((decoder *)self)->own);
 }
 
 static const weft_module_type decoder_type = {.name = "decoder", .destroy = decoder_destroy};
@@ -230,7 +231,10 @@ weft_module *weft__decoder_build(const weft_model_family *family, const weft_con
     }
     memcpy(c, family->own->defaults, size);
     weft_module *m = build(family->own, config, c, has_head, info);
-    weft_free(c);
+    if (m && !m->failed)
+        ((decoder *)((causal_lm *)m)->model)->own = c;
+    else
+        weft_free(c);
     return m;
 }
 
@@ -500,6 +504,5 @@ void weft__decoder_attention(weft_module *module, int64_t cache, weft_layer_atte
 weft__decoder_facts weft__decoder_facts_of(const weft_module *module)
 {
     const decoder *m = (const decoder *)((const causal_lm *)module)->model;
-    return (weft__decoder_facts){
-        &m->config, m->all, {&m->rotations[0].rope, &m->rotations[1].rope}};
+    return (weft__decoder_facts){m->own, m->all, {&m->rotations[0].rope, &m->rotations[1].rope}};
 }

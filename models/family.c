@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/io/text.h"
+
 const weft_model_family *weft__family_of_text(const weft_model_family *family)
 {
     return family->text_type ? weft_model_family_find(family->text_type) : family;
@@ -53,6 +55,12 @@ static parts parts_of(const char *name, const char *prefix)
     return p;
 }
 
+/* Whether the entry is one tensor, with its ending. */
+static bool is_whole(const weft__tensor_name *t)
+{
+    return strchr(t->gguf, '.') || weft__ends_with(t->path, ".weight");
+}
+
 static bool is_complete(const char *path)
 {
     return strncmp(path, "model.", 6) == 0 || strncmp(path, "lm_head.", 8) == 0;
@@ -69,9 +77,8 @@ static const weft__tensor_name *find(const weft__family *family, const parts *p,
     const weft__tensor_name *const lists[] = {family->names ? family->names : usual, usual};
     for (int i = 0; i < 2; i++) {
         for (const weft__tensor_name *t = lists[i]; t->path; t++) {
-            const bool whole = strchr(t->gguf, '.') != NULL;
-            const char *end = whole ? p->rest + strlen(p->rest) : p->end;
-            if (is_complete(t->path) == (p->n_layer == 0) && (whole || *p->end) &&
+            const char *end = is_whole(t) ? p->rest + strlen(p->rest) : p->end;
+            if (is_complete(t->path) == (p->n_layer == 0) &&
                 equals(by_gguf ? t->gguf : t->path, p->rest, end))
                 return t;
         }
@@ -83,7 +90,7 @@ static const weft__tensor_name *find(const weft__family *family, const parts *p,
 static bool put(const parts *p, const weft__tensor_name *t, const char *prefix, const char *other,
                 char *out, size_t size)
 {
-    const char *end = strchr(t->gguf, '.') ? "" : p->end;
+    const char *end = is_whole(t) ? "" : p->end;
     const int n = p->n_layer == 0 ? snprintf(out, size, "%s%s", other, end)
                                   : snprintf(out, size, "%s%.*s.%s%s", prefix, p->n_layer, p->layer,
                                              other, end);

@@ -6,7 +6,8 @@
 #include "models/decoder.h"
 
 /* A tensor of a layer: `gguf` "attn_q" and `path` "self_attn.q_proj" stand for its weight and its
- * bias, unless `gguf` has a dot. A path that begins with "model." or "lm_head." is complete. */
+ * bias, unless `gguf` has a dot or `path` ends with ".weight". A path that begins with "model." or
+ * "lm_head." is complete. */
 typedef struct weft__tensor_name {
     const char *gguf, *path;
     const char *stored; /* in transformers' checkpoints, complete, of expert 0 where each is stored
@@ -20,6 +21,15 @@ typedef struct weft__tensor_name {
         {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa", NULL},                                   \
     {                                                                                              \
         "attn_kv_a_norm", "self_attn.kv_a_layernorm", NULL                                         \
+    }
+
+/* The names of the parts of Mamba 2 (models/mamba2.c). */
+#define WEFT__MAMBA2_NAMES(part)                                                                   \
+    {"ssm_in", part ".in_proj", NULL}, {"ssm_conv1d", part ".conv1d", NULL},                       \
+        {"ssm_a", part ".A_log", NULL}, {"ssm_d", part ".D", NULL},                                \
+        {"ssm_dt.bias", part ".dt_bias", NULL}, {"ssm_norm", part ".norm", NULL},                  \
+    {                                                                                              \
+        "ssm_out", part ".out_proj", NULL                                                          \
     }
 
 struct weft__gguf_arch; /* models/gguf/arch.h */

@@ -113,8 +113,7 @@ weft_status weft__mamba2_read(const weft_config *config, const weft__decoder_con
 
 /* ---- the module ----------------------------------------------------------------------------- */
 
-/* The scales of all columns of in_proj. */
-static weft_array *column_scales(const weft__mamba2_config *c)
+weft_array *weft__mamba2_scales(const weft__mamba2_config *c)
 {
     const int64_t V = c->heads * c->head_dim, K = c->groups * c->state_size;
     const int64_t widths[] = {V, V, K, K, c->heads};
@@ -139,7 +138,7 @@ weft_module *weft__mamba2_new(const weft__decoder_config *decoder, const weft__m
     weft_nn_param(m, D, weft_ones(WEFT_DIMS(H), WEFT_FLOAT32));
     weft_nn_param(m, dt_bias, weft_ones(WEFT_DIMS(H), WEFT_FLOAT32));
     if (c->scaled)
-        weft_nn_buffer(m, scales, column_scales(c));
+        weft_nn_buffer(m, scales, weft__mamba2_scales(c));
     if (!c->no_norm)
         weft_nn_child(m, norm, weft_nn_rms_norm_new(V, decoder->rms_norm_eps));
     weft_nn_child(m, out_proj, weft_nn_linear_new(V, E, c->output_bias));

@@ -35,6 +35,12 @@ bool weft__part_name(const char *path, int part, char *out, size_t size);
 weft_array *weft__part_of(const weft__decoder_config *c, const char *path, weft_array *whole,
                           int part);
 
+/* For adapters: the same of parameters whose parts are the halves of their rows. And for the path
+ * of a module that is a half, 0 or 1, the paths of the whole and of the other half; -1: it is none.
+ */
+bool weft__half_name(const char *path, int half, char *out, size_t size);
+int weft__half_of(const char *path, char *whole, char *other, size_t size);
+
 /* The names of the class of an encoder with labels; NULL: another model. */
 const weft__naming *weft__model_label_naming(weft_model *model);
 

@@ -1,10 +1,13 @@
 /* models/weights_parts.c -- parameters that other files have as two tensors: gates and ups of
- * experts that alternate (gpt-oss), and the rows of kv_b_proj that make keys and values (GGUF's
- * attn_k_b and attn_v_b, mlx-lm's embed_q and unembed_out). */
+ * experts that alternate (gpt-oss) or of Granite's MLP, and the rows of kv_b_proj that make keys
+ * and values (GGUF's attn_k_b and attn_v_b, mlx-lm's embed_q and unembed_out). */
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
+#include "core/graph.h"
 #include "core/io/text.h"
+#include "core/shape.h"
 #include "models/save.h"
 #include "nn/encoded.h"
 #include "weft/ops.h"
@@ -28,6 +31,14 @@ static weft_array *latent(const weft__decoder_config *c, weft_array *whole, int 
                      : weft_slice_axis(heads, 1, nope, both);
 }
 
+/* Of (2 F, ...): (F, ...). */
+static weft_array *half(const weft__decoder_config *c, weft_array *whole, int part)
+{
+    const int64_t F = weft_dim(whole, 0) / 2;
+    (void)c;
+    return weft_slice_axis(whole, 0, part * F, part * F + F);
+}
+
 static const struct {
     const char *whole, *parts[2];
     part_of *make;
@@ -36,8 +47,9 @@ static const struct {
      {".mlp.experts.gate_proj.", ".mlp.experts.up_proj."},
      alternating},
     {".self_attn.kv_b_proj.", {".self_attn.embed_q.", ".self_attn.unembed_out."}, latent},
+    {".shared_mlp.input_linear.", {".shared_mlp.gate_proj.", ".shared_mlp.up_proj."}, half},
 };
-enum { LATENT = 1, N_SPLITS = sizeof splits / sizeof *splits };
+enum { LATENT = 1, HALVES = 2, N_SPLITS = sizeof splits / sizeof *splits };
 
 /* Replaces the first occurrence of `from`; false: there is not one. */
 static bool replaced(const char *path, const char *from, const char *to, char *out, size_t size)
@@ -65,6 +77,30 @@ weft_array *weft__part_of(const weft__decoder_config *c, const char *path, weft_
             return splits[i].make(c, whole, part);
     }
     return whole;
+}
+
+bool weft__half_name(const char *path, int half, char *out, size_t size)
+{
+    char name[WEFT_NN_PATH];
+    if (!replaced(path, splits[HALVES].whole, splits[HALVES].parts[half], name, sizeof name))
+        return false;
+    return snprintf(out, size, "%s", name) < (int)size;
+}
+
+int weft__half_of(const char *path, char *whole, char *other, size_t size)
+{
+    const char *const *parts = splits[HALVES].parts;
+    char module[WEFT_NN_PATH];
+    const int n = snprintf(module, sizeof module, "%s.", path);
+    for (int half = 0; half < 2 && n < (int)sizeof module; half++) {
+        if (!replaced(module, parts[half], splits[HALVES].whole, whole, size) ||
+            !replaced(module, parts[half], parts[1 - half], other, size))
+            continue;
+        whole[strlen(whole) - 1] = '\0';
+        other[strlen(other) - 1] = '\0';
+        return half;
+    }
+    return -1;
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
@@ -103,8 +139,8 @@ static weft_array *dense_of(const weft__weights *w, const char *path, int64_t K)
 }
 
 /* Keys' matrices (H, R, nope) and values' ones (H, v, R) as kv_b_proj: (H (nope + v), R). */
-static weft_array *joined(const weft__weights *w, const char *keys, const char *values,
-                          int64_t nope)
+static weft_array *latents(const weft__weights *w, const char *keys, const char *values,
+                           int64_t nope)
 {
     weft_array *k = dense_of(w, keys, nope);
     const int64_t R = weft_ok(k) && weft_ndim(k) == 3 ? weft_dim(k, 1) : 0;
@@ -119,32 +155,82 @@ static weft_array *joined(const weft__weights *w, const char *keys, const char *
     return weft_reshape(weft_concatenate(both, 2, 1), WEFT_DIMS(-1, R));
 }
 
-static bool is_latent_part(const char *path)
+/* The rows of two matrices of one shape below each other. Blocks of one type are copied. */
+static weft_array *rows(weft_array *a, weft_array *b, const char *path)
 {
-    return strstr(path, splits[LATENT].parts[0]) || strstr(path, splits[LATENT].parts[1]);
+    if (a == NULL || b == NULL || !weft_ok(a) || !weft_ok(b))
+        return a == NULL || b == NULL ? weft_error_array("%s: one of two halves is missing", path)
+               : weft_ok(a)           ? b
+                                      : a;
+    const weft_encoding *e = weft_encoding_of(a);
+    weft_dims shape = weft_shape(a);
+    const weft_dims other = weft_shape(b);
+    if (!weft__shape_equal(&shape, &other) || shape.n < 1)
+        return weft_error_array("%s: expected two halves of one shape", path);
+    const bool alike = e && e == weft_encoding_of(b) && !weft_encoding_has_parts(e->kind);
+    const void *first = alike ? weft__blocks(a) : NULL, *second = alike ? weft__blocks(b) : NULL;
+    if (first == NULL || second == NULL) {
+        weft_array *both[] = {weft_decode(a), weft_decode(b)};
+        return weft_concatenate(both, 2, 0);
+    }
+    const size_t n = (size_t)weft_nbytes(a);
+    char *all = weft_malloc(n > 0 ? 2 * n : 1);
+    if (all == NULL)
+        return weft__memory_error(path, "its rows");
+    memcpy(all, first, n);
+    memcpy(all + n, second, n);
+    shape.at[0] *= 2;
+    return weft_from_blocks(all, e, weft_dtype_of(a), shape, weft_free, all);
+}
+
+/* The tensor that has `part` as its first half, as a parameter of trees; NULL: none. */
+static weft_array *joined(const weft__weights *w, const char *part, int split, int64_t nope)
+{
+    char other[WEFT_NN_PATH];
+    const char *const *parts = splits[split].parts;
+    if (!replaced(part, parts[0], parts[1], other, sizeof other))
+        return NULL;
+    return split == LATENT ? latents(w, part, other, nope)
+                           : rows(found(w, part), found(w, other), part);
+}
+
+static bool is_part(const char *path)
+{
+    bool is = false;
+    for (int s = LATENT; s < N_SPLITS; s++)
+        is = is || strstr(path, splits[s].parts[0]) || strstr(path, splits[s].parts[1]);
+    return is;
+}
+
+/* Adds the whole of a tensor that is the first half of one. */
+static weft_status add_whole(weft__weights *w, int n, int i, int64_t nope)
+{
+    weft_status status = WEFT_OK;
+    for (int s = LATENT; s < N_SPLITS && status == WEFT_OK; s++) {
+        char path[WEFT_NN_PATH], name[WEFT_NN_PATH];
+        const char *const *parts = splits[s].parts, *whole = splits[s].whole;
+        const weft__weight *item = &w->at[i];
+        const weft__weights before = {.at = w->at, .n = n};
+        if (!weft__ends_with(item->path, ".weight") ||
+            !replaced(item->path, parts[0], whole, path, sizeof path))
+            continue;
+        const bool named = item->name && replaced(item->name, parts[0], whole, name, sizeof name);
+        weft_array *a = joined(&before, item->path, s, nope);
+        status = weft__weights_add(w, path, named ? name : NULL, a);
+    }
+    return status;
 }
 
 weft_status weft__weights_join_parts(weft__weights *w, const weft_config *config)
 {
-    const char *const *parts = splits[LATENT].parts, *whole = splits[LATENT].whole;
     const int64_t nope = weft_config_int(config, "qk_nope_head_dim", 0);
     const int n = w->n;
     int kept = 0;
     weft_status status = WEFT_OK;
-    for (int i = 0; i < n && status == WEFT_OK; i++) {
-        char path[WEFT_NN_PATH], name[WEFT_NN_PATH], values[WEFT_NN_PATH];
-        const weft__weight *item = &w->at[i];
-        const weft__weights before = {.at = w->at, .n = n};
-        if (!weft__ends_with(item->path, ".weight") ||
-            !replaced(item->path, parts[0], whole, path, sizeof path) ||
-            !replaced(item->path, parts[0], parts[1], values, sizeof values))
-            continue;
-        const bool named = item->name && replaced(item->name, parts[0], whole, name, sizeof name);
-        weft_array *a = joined(&before, item->path, values, nope);
-        status = weft__weights_add(w, path, named ? name : NULL, a);
-    }
+    for (int i = 0; i < n && status == WEFT_OK; i++)
+        status = add_whole(w, n, i, nope);
     for (int i = 0; i < w->n && status == WEFT_OK; i++) {
-        if (is_latent_part(w->at[i].path)) {
+        if (is_part(w->at[i].path)) {
             weft_free(w->at[i].path);
             weft_free(w->at[i].name);
         } else {

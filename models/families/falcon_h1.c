@@ -1,10 +1,11 @@
 /* models/families/falcon_h1.c -- Falcon-H1 (TII 2025): attention and Mamba 2 beside each other in
  * every layer, with scales for most branches. */
 #include <math.h>
+#include <string.h>
 
 #include "models/block.h"
 #include "models/config.h"
-#include "models/family.h"
+#include "models/gguf/arch.h"
 
 enum { STATES, KEYS_VALUES, N_CACHES }; /* the caches of a layer */
 
@@ -34,6 +35,16 @@ static const weft__module_name modules[] = {
     {"mlp", "feed_forward"},
     {"model.norm", "final_layernorm"},
     {NULL, NULL},
+};
+
+static const weft__tensor_name names[] = {
+    WEFT__MAMBA2_NAMES("mamba"),
+    {"output_norm.weight", "model.final_layernorm.weight", NULL},
+    {"ffn_norm", "pre_ff_layernorm.weight", NULL}, /* without an ending */
+    {"ffn_gate", "feed_forward.gate_proj", NULL},
+    {"ffn_up", "feed_forward.up_proj", NULL},
+    {"ffn_down", "feed_forward.down_proj", NULL},
+    {NULL, NULL, NULL},
 };
 
 /* ---- the two mixers ------------------------------------------------------------------------- */
@@ -178,6 +189,70 @@ static weft_status finish(const weft_config *config, weft__decoder_config *decod
     return WEFT_OK;
 }
 
+/* ---- GGUF files ------------------------------------------------------------------------------ */
+
+/* Files have no scales: they are multiplied into the weights. That of a parameter. */
+static double scale_of(const falcon_config *c, const char *path)
+{
+    const struct {
+        const char *part;
+        double scale;
+    } scales[] = {
+        {"model.embed_tokens.", c->decoder.embedding_scale},
+        {"lm_head.", c->decoder.hidden_scale},
+        {".self_attn.q_proj.", c->attention_in_multiplier},
+        {".self_attn.k_proj.", c->attention_in_multiplier * c->key_multiplier},
+        {".self_attn.v_proj.", c->attention_in_multiplier},
+        {".self_attn.o_proj.", c->attention_out_multiplier},
+        {".mamba.in_proj.", c->ssm_in_multiplier},
+        {".mamba.out_proj.", c->ssm_out_multiplier},
+        {".gate_proj.", c->decoder.gate_scale},
+        {".down_proj.", c->decoder.down_scale},
+    };
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        if (strstr(path, scales[i].part))
+            return scales[i].scale;
+    }
+    return 1;
+}
+
+static weft_array *convert(const char *path, weft_array *a, const weft__gguf_facts *to_file)
+{
+    const falcon_config *c = to_file ? (const falcon_config *)to_file->decoder.config : NULL;
+    const double scale = c ? scale_of(c, path) : 1;
+    weft_array *rows = c && strstr(path, ".mamba.in_proj.") ? weft__mamba2_scales(&c->mamba) : NULL;
+    a = weft__gguf_mamba2(path, a, c ? &c->mamba : NULL);
+    a = scale != 1 ? weft_scale(a, scale) : a;
+    return rows ? weft_multiply(a, weft_expand_dims(rows, 1)) : a;
+}
+
+static int64_t kv_heads_of(const weft__gguf_facts *f, const weft__layer *layer)
+{
+    (void)f;
+    return layer->n_kv_heads;
+}
+
+static void read(weft__gguf_reader *r)
+{
+    static const char *const keys[] = {"mamba_n_heads", "mamba_d_head", "mamba_n_groups",
+                                       "mamba_d_state", "mamba_d_conv", "mamba_conv_bias"};
+    weft__gguf_read_mamba2(r, keys);
+    weft__gguf_copy(r, "mamba_d_ssm", "ssm.inner_size");
+    weft__gguf_add_bool(r, "mamba_rms_norm", weft__gguf_has(r, "blk.0.ssm_norm.weight"));
+    weft__gguf_add_bool(r, "mamba_norm_before_gate", false);
+}
+
+static weft_status write(weft__gguf_facts *f)
+{
+    const falcon_config *c = (const falcon_config *)f->decoder.config;
+    f->untied =
+        weft_model_info_of(f->model)->tied && c->decoder.embedding_scale != c->decoder.hidden_scale;
+    if (c->mamba.least_step != 0 || c->mamba.most_step != 0)
+        return weft__gguf_refuse(f, "time_step_limit");
+    return weft__gguf_no_biases(f) == WEFT_OK ? weft__gguf_write_mamba2(f, &c->mamba)
+                                              : weft_error_status();
+}
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .size = sizeof(falcon_config),
@@ -188,6 +263,12 @@ static const weft__family own = {
                      .decoder,
     .architecture = &architecture,
     .finish = finish,
+    .names = names,
+    .gguf = &(const weft__gguf_arch){.name = "falcon-h1",
+                                     .kv_heads = kv_heads_of,
+                                     .convert = convert,
+                                     .read = read,
+                                     .write = write},
 };
 
 WEFT__FAMILY(falcon_h1, FalconH1ForCausalLM, .own = &own);

@@ -443,15 +443,6 @@ static double rotated_share(const weft__gguf_reader *r)
     return n > 0 ? (double)rotated / (double)n : 1;
 }
 
-/* Element `layer` of a list, or the single number. */
-static int64_t of_layer(const weft__gguf_reader *r, const char *name, int64_t layer,
-                        int64_t otherwise)
-{
-    int64_t out;
-    const weft_gguf_value *v = weft__gguf_value(r, name);
-    return weft_gguf_value_int(v, v && v->is_array ? layer : 0, &out) ? out : otherwise;
-}
-
 /* The first layer with a window, or without; -1: none. */
 static int64_t first_of(const weft__gguf_reader *r, bool window)
 {
@@ -475,9 +466,10 @@ static void read_sizes(weft__gguf_reader *r)
     const int rows = weft_gguf_find(r->file, "per_layer_token_embd.weight");
     const int64_t heads = weft__gguf_integer(r, "attention.head_count", 1);
     weft__gguf_add_integer(r, "num_key_value_heads",
-                           of_layer(r, kv, sliding < 0 ? 0 : sliding, heads));
+                           weft__gguf_of_layer(r, kv, sliding < 0 ? 0 : sliding, heads));
     if (full >= 0)
-        weft__gguf_add_integer(r, "num_global_key_value_heads", of_layer(r, kv, full, heads));
+        weft__gguf_add_integer(r, "num_global_key_value_heads",
+                               weft__gguf_of_layer(r, kv, full, heads));
     weft__gguf_add_integer(r, "global_head_dim",
                            weft__gguf_integer(r, "attention.key_length", 512));
     snprintf(values, sizeof values, "blk.%lld.attn_v.weight", (long long)(full < 0 ? 0 : full));
@@ -489,7 +481,8 @@ static void read_sizes(weft__gguf_reader *r)
         weft__gguf_add_integer(r, "vocab_size_per_layer_input",
                                weft_gguf_at(r->file, rows)->shape.at[0]);
     weft__gguf_add_bool(r, "use_double_wide_mlp",
-                        shared > 0 && of_layer(r, width, L - 1, 0) == 2 * of_layer(r, width, 0, 0));
+                        shared > 0 && weft__gguf_of_layer(r, width, L - 1, 0) ==
+                                          2 * weft__gguf_of_layer(r, width, 0, 0));
 }
 
 static weft_status read_rope(weft__gguf_reader *r)
@@ -540,7 +533,10 @@ static weft_status write(weft__gguf_facts *f)
     return status;
 }
 
+static const char *const unadapted[] = {"per_layer_model_projection", NULL};
+
 static const weft__gguf_arch gguf = {
+    .unadapted = unadapted,
     .name = "gemma4",
     .by_layer = true,
     .two_rotations = true,

@@ -100,6 +100,13 @@ static const weft__module_name stored_parts[] = {
 };
 
 static const weft__tensor_name hybrid_names[] = {
+    WEFT__MAMBA2_NAMES("mamba"),
+    {"ffn_gate_shexp", "shared_mlp.gate_proj", NULL},
+    {"ffn_up_shexp", "shared_mlp.up_proj", NULL},
+    {"ffn_down_shexp", "shared_mlp.output_linear", NULL},
+    {"ffn_gate", "shared_mlp.gate_proj", NULL},
+    {"ffn_up", "shared_mlp.up_proj", NULL},
+    {"ffn_down", "shared_mlp.output_linear", NULL},
     {"ffn_gate_inp", "block_sparse_moe.router", "block_sparse_moe.router.layer.weight"},
     {"ffn_gate_exps", "block_sparse_moe.switch_mlp.gate_proj",
      "block_sparse_moe.input_linear.weight"},
@@ -150,6 +157,109 @@ static weft_status hybrid_finish(const weft_config *config, weft__decoder_config
     return status == WEFT_OK ? finish(config, c) : status;
 }
 
+/* ---- GGUF files of Granite 4 ---------------------------------------------------------------- */
+
+static const weft__mamba2_config *mamba_of(const weft__gguf_facts *f)
+{
+    return &((const hybrid_config *)f->decoder.config)->mamba;
+}
+
+/* That of experts, or of the MLP without them. */
+static int64_t width_of(const weft__gguf_facts *f, const weft__layer *layer)
+{
+    return layer->sparse ? f->decoder.config->moe_intermediate_size : layer->intermediate_size;
+}
+
+static bool has_states(const weft__gguf_facts *f)
+{
+    bool linear = false;
+    for (int64_t i = 0; i < f->n_layers; i++)
+        linear = linear || f->decoder.layers[i].linear;
+    return linear;
+}
+
+static weft_array *hybrid_convert(const char *path, weft_array *a, const weft__gguf_facts *to_file)
+{
+    return weft__gguf_mamba2(path, a, to_file ? mamba_of(to_file) : NULL);
+}
+
+/* Layers without keys are Mamba 2. */
+static void hybrid_read(weft__gguf_reader *r)
+{
+    static const char *const keys[] = {"mamba_n_heads", "mamba_d_head", "mamba_n_groups",
+                                       "mamba_d_state", "mamba_d_conv", "mamba_conv_bias"};
+    const int64_t n = weft__gguf_integer(r, "block_count", 0),
+                  E = weft__gguf_integer(r, "embedding_length", 1),
+                  width = weft__gguf_integer(r, "ssm.inner_size", 2 * E),
+                  shared = weft__gguf_integer(r, "expert_shared_feed_forward_length", 0);
+    read(r);
+    weft__gguf_read_mamba2(r, keys);
+    weft__gguf_add_integer(r, "mamba_expand", width % E == 0 ? width / E : 0);
+    weft__gguf_add_integer(r, "shared_intermediate_size",
+                           shared > 0 ? shared : weft__gguf_first(r, "feed_forward_length"));
+    if (weft__gguf_integer(r, "expert_count", 0) == 0)
+        weft__gguf_add_integer(r, "num_local_experts", 0);
+    weft__gguf_add_integer(r, "num_key_value_heads",
+                           weft__gguf_first(r, "attention.head_count_kv"));
+    weft__text_format(&r->out, ",\"position_embedding_type\":\"%s\",\"layer_types\":[",
+                      weft__gguf_integer(r, "rope.scaling.finetuned", 1) ? "rope" : "nope");
+    for (int64_t i = 0; i < n && !r->out.failed; i++)
+        weft__text_format(&r->out, "%s\"%s\"", i ? "," : "",
+                          weft__gguf_of_layer(r, "attention.head_count_kv", i, 0) > 0
+                              ? "full_attention"
+                              : "linear_attention");
+    weft__text_format(&r->out, "]");
+}
+
+static weft_status hybrid_write(weft__gguf_facts *f)
+{
+    const weft__decoder_config *c = f->decoder.config;
+    const weft__mamba2_config *mamba = mamba_of(f);
+    weft__gguf_put_bool(f, "rope.scaling.finetuned", !f->decoder.layers[0].unrotated);
+    if (c->num_experts > 0)
+        weft__gguf_put_integer(f, "expert_shared_feed_forward_length", c->intermediate_size);
+    if (mamba->heads * mamba->head_dim != 2 * c->hidden_size)
+        return weft__gguf_refuse(f, "a width of Mamba 2 other than twice hidden_size");
+    if (mamba->least_step != 0 || mamba->most_step != 0)
+        return weft__gguf_refuse(f, "time_step_limit");
+    return write(f) == WEFT_OK ? weft__gguf_write_mamba2(f, mamba) : weft_error_status();
+}
+
+static bool never(const weft__gguf_reader *file)
+{
+    (void)file;
+    return false;
+}
+
+/* Without layers of Mamba 2, files are those of Granite 3. */
+static weft_status dense_write(weft__gguf_facts *f)
+{
+    if (f->decoder.config->num_experts > 0 || f->decoder.layers[0].unrotated)
+        return weft__gguf_refuse(f, "experts or layers without positions, without Mamba 2");
+    return write(f);
+}
+
+static const weft__gguf_arch dense_gguf = {
+    .name = "granite",
+    .claims = never,
+    .permuted = true,
+    .own_scale = true,
+    .write = dense_write,
+};
+
+static const weft__gguf_arch hybrid_gguf = {
+    .name = "granitehybrid",
+    .next = &dense_gguf,
+    .fits = has_states,
+    .permuted = true,
+    .by_layer = true,
+    .width = width_of,
+    .own_scale = true,
+    .convert = hybrid_convert,
+    .read = hybrid_read,
+    .write = hybrid_write,
+};
+
 static const weft__family hybrid = {
     WEFT__FIELDS(hybrid_fields),
     .size = sizeof(hybrid_config),
@@ -165,6 +275,7 @@ static const weft__family hybrid = {
     .finish = hybrid_finish,
     .names = hybrid_names,
     .stored_parts = stored_parts,
+    .gguf = &hybrid_gguf,
 };
 
 WEFT__FAMILY(granitemoehybrid, GraniteMoeHybridForCausalLM, .own = &hybrid);

@@ -199,22 +199,21 @@ static weft_status sparse_finish(const weft_config *config, weft__decoder_config
 static void read(weft__gguf_reader *r)
 {
     const weft_gguf_value *heads = weft__gguf_value(r, "attention.head_count_kv");
-    int64_t n, most = 0;
+    int64_t n;
     weft__text_format(&r->out, ",\"layer_types\":[");
-    for (int64_t i = 0; weft_gguf_value_int(heads, i, &n); i++) {
-        most = n > most ? n : most;
+    for (int64_t i = 0; weft_gguf_value_int(heads, i, &n); i++)
         weft__text_format(&r->out, "%s\"%s\"", i ? "," : "", n > 0 ? "full_attention" : "conv");
-    }
     weft__text_format(&r->out, "]");
-    weft__gguf_add_integer(r, "num_key_value_heads", most);
+    weft__gguf_add_integer(r, "num_key_value_heads",
+                           weft__gguf_first(r, "attention.head_count_kv"));
     weft__gguf_copy(r, "norm_eps", "attention.layer_norm_rms_epsilon");
     weft__gguf_copy(r, "conv_L_cache", "shortconv.l_cache");
     weft__gguf_add_bool(r, "block_auto_adjust_ff_dim", false);
 }
 
-static weft_array *convert(const char *path, weft_array *a, bool to_file)
+static weft_array *convert(const char *path, weft_array *a, const weft__gguf_facts *to_file)
 {
-    return weft__ends_with(path, ".conv.conv.weight") ? weft__gguf_taps(a, to_file) : a;
+    return weft__ends_with(path, ".conv.conv.weight") ? weft__gguf_taps(a, to_file != NULL) : a;
 }
 
 static weft_status write(weft__gguf_facts *f)

@@ -5,7 +5,7 @@
 
 #include "models/block.h"
 #include "models/config.h"
-#include "models/family.h"
+#include "models/gguf/arch.h"
 #include "models/layers.h"
 
 typedef struct nemotron_config {
@@ -13,6 +13,8 @@ typedef struct nemotron_config {
     weft__mamba2_config mamba;
     int64_t shared_width; /* of the MLP beside experts */
 } nemotron_config;
+
+#define LEAST_STEP 0.001
 
 static const weft_config_field fields[] = {
     WEFT__DECODER_FIELDS(131072, 4096, 21504, 1, 32, 8, 128),
@@ -34,7 +36,7 @@ static const weft_config_field fields[] = {
     WEFT__CONFIG_AS("use_conv_bias", BOOL, nemotron_config, mamba.conv_bias, true),
     WEFT__CONFIG_AS("use_bias", BOOL, nemotron_config, mamba.projection_bias, false),
     WEFT__CONFIG_AS("use_bias", BOOL, nemotron_config, mamba.output_bias, false),
-    WEFT__CONFIG_AS("time_step_min", DOUBLE, nemotron_config, mamba.least_step, 0.001),
+    WEFT__CONFIG_AS("time_step_min", DOUBLE, nemotron_config, mamba.least_step, LEAST_STEP),
 };
 
 static const weft__module_name modules[] = {{"model.norm", "norm_f"}, {NULL, NULL}};
@@ -46,6 +48,21 @@ static const weft__module_name stored_parts[] = {
 
 static const weft__tensor_name names[] = {
     {"token_embd.weight", "model.embed_tokens.weight", "backbone.embeddings.weight"},
+    WEFT__MAMBA2_NAMES("mixer"),
+    {"output_norm.weight", "model.norm_f.weight", NULL},
+    {"attn_norm", "norm", NULL},
+    {"attn_q", "mixer.q_proj", NULL},
+    {"attn_k", "mixer.k_proj", NULL},
+    {"attn_v", "mixer.v_proj", NULL},
+    {"attn_output", "mixer.o_proj", NULL},
+    {"ffn_up", "mixer.up_proj", NULL},
+    {"ffn_down", "mixer.down_proj", NULL},
+    {"ffn_gate_inp", "mixer.gate", NULL},
+    {"exp_probs_b.bias", "mixer.gate.e_score_correction_bias", NULL},
+    {"ffn_up_shexp", "mixer.shared_experts.up_proj", NULL},
+    {"ffn_down_shexp", "mixer.shared_experts.down_proj", NULL},
+    {"ffn_latent_down", "mixer.fc1_latent_proj", NULL},
+    {"ffn_latent_up", "mixer.fc2_latent_proj", NULL},
     {"ffn_up_exps", "mixer.switch_mlp.up_proj", "mixer.experts.0.up_proj.weight"},
     {"ffn_down_exps", "mixer.switch_mlp.down_proj", "mixer.experts.0.down_proj.weight"},
     {NULL, NULL, NULL},
@@ -128,6 +145,11 @@ typedef struct block {
 
 static const weft_module_type block_type = {.name = "block"};
 
+static kind kind_of_layer(const weft__layer *layer)
+{
+    return layer->linear ? MAMBA : layer->sparse ? EXPERTS : layer->n_caches ? ATTENTION : MLP;
+}
+
 static weft_module *mixer_new(kind k, const weft__decoder_config *c, const weft__layer *layer)
 {
     const nemotron_config *own = (const nemotron_config *)c;
@@ -143,7 +165,7 @@ static weft_module *block_new(const weft__decoder_config *c, const weft__layer *
     block *m = weft_nn_new(block, &block_type);
     if (m == NULL)
         return NULL;
-    m->kind = layer->linear ? MAMBA : layer->sparse ? EXPERTS : layer->n_caches ? ATTENTION : MLP;
+    m->kind = kind_of_layer(layer);
     weft_nn_child(m, norm, weft__norm_new(c, c->hidden_size));
     weft_nn_child(m, mixer, mixer_new(m->kind, c, layer));
     return weft_nn_finish(m);
@@ -244,6 +266,135 @@ static weft_status finish(const weft_config *config, weft__decoder_config *decod
     return status == WEFT_OK ? check(config, c) : status;
 }
 
+/* ---- GGUF files ------------------------------------------------------------------------------ */
+
+static const nemotron_config *config_of(const weft__gguf_facts *f)
+{
+    return (const nemotron_config *)f->decoder.config;
+}
+
+static bool has_kind(const weft__gguf_facts *f, kind k)
+{
+    bool has = false;
+    for (int64_t i = 0; i < f->n_layers; i++)
+        has = has || kind_of_layer(&f->decoder.layers[i]) == k;
+    return has;
+}
+
+static bool has_no_experts(const weft__gguf_facts *f)
+{
+    return !has_kind(f, EXPERTS);
+}
+
+static int64_t width_of(const weft__gguf_facts *f, const weft__layer *layer)
+{
+    const kind k = kind_of_layer(layer);
+    return k == MLP       ? f->decoder.config->intermediate_size
+           : k == EXPERTS ? f->decoder.config->moe_intermediate_size
+                          : 0;
+}
+
+static int64_t kv_heads_of(const weft__gguf_facts *f, const weft__layer *layer)
+{
+    (void)f;
+    return kind_of_layer(layer) == ATTENTION ? layer->n_kv_heads : 0;
+}
+
+static weft_array *convert(const char *path, weft_array *a, const weft__gguf_facts *to_file)
+{
+    return weft__gguf_mamba2(path, a, to_file ? &config_of(to_file)->mamba : NULL);
+}
+
+/* Nothing is rotated, but rows of q and k are in pairs. */
+static weft_status read_rope(weft__gguf_reader *r)
+{
+    (void)r;
+    return WEFT_OK;
+}
+
+/* Layers with keys are attention, others with a width MLPs or experts. */
+static void read(weft__gguf_reader *r)
+{
+    static const char *const sizes[] = {"mamba_num_heads", "mamba_head_dim", "n_groups",
+                                        "ssm_state_size",  "conv_kernel",    "use_conv_bias"};
+    const int64_t n = weft__gguf_integer(r, "block_count", 0);
+    const bool sparse = weft__gguf_integer(r, "expert_count", 0) > 0;
+    weft__gguf_read_mamba2(r, sizes);
+    weft__gguf_copy(r, "layer_norm_epsilon",
+                    weft__gguf_value(r, "attention.layer_norm_rms_epsilon")
+                        ? "attention.layer_norm_rms_epsilon"
+                        : "attention.layer_norm_epsilon");
+    weft__gguf_add_integer(r, "num_key_value_heads",
+                           weft__gguf_first(r, "attention.head_count_kv"));
+    weft__gguf_copy(r, "n_routed_experts", "expert_count");
+    weft__gguf_copy(r, "n_group", "expert_group_count");
+    weft__gguf_copy(r, "moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length");
+    weft__gguf_copy(r, "moe_latent_size", "moe_latent_size");
+    weft__gguf_add_number(&r->out, "routed_scaling_factor",
+                          weft__gguf_number(r, "expert_weights_scale", 1));
+    weft__text_format(&r->out, ",\"layers_block_type\":[");
+    for (int64_t i = 0; i < n && !r->out.failed; i++) {
+        const bool attends = weft__gguf_of_layer(r, "attention.head_count_kv", i, 0) > 0,
+                   wide = weft__gguf_of_layer(r, "feed_forward_length", i, 0) > 0;
+        const kind k = !wide && attends ? ATTENTION : !wide ? MAMBA : sparse ? EXPERTS : MLP;
+        weft__text_format(&r->out, "%s\"%s\"", i ? "," : "", kinds[k].name);
+    }
+    weft__text_format(&r->out, "]");
+}
+
+static weft_status write(weft__gguf_facts *f)
+{
+    const weft__decoder_config *c = f->decoder.config;
+    weft__gguf_put_number(f, "attention.layer_norm_epsilon", c->rms_norm_eps);
+    if (c->mlp_bias)
+        return weft__gguf_refuse(f, "mlp_bias true");
+    if (config_of(f)->mamba.least_step != LEAST_STEP)
+        return weft__gguf_refuse(f, "a time_step_min other than 0.001");
+    return weft__gguf_write_mamba2(f, &config_of(f)->mamba);
+}
+
+static weft_status sparse_write(weft__gguf_facts *f)
+{
+    const weft__decoder_config *c = f->decoder.config;
+    weft__gguf_put_integer(f, "expert_shared_count", 1);
+    weft__gguf_put_integer(f, "expert_shared_feed_forward_length", config_of(f)->shared_width);
+    weft__gguf_put_number(f, "expert_weights_scale", c->routed_scaling_factor);
+    weft__gguf_put_bool(f, "expert_weights_norm", c->norm_topk_prob);
+    if (c->moe_latent_size > 0)
+        weft__gguf_put_integer(f, "moe_latent_size", c->moe_latent_size);
+    return has_kind(f, MLP) ? weft__gguf_refuse(f, "MLPs beside layers of experts") : write(f);
+}
+
+static const char *const unadapted[] = {"fc1_latent_proj", "fc2_latent_proj", NULL};
+
+static const weft__gguf_arch sparse_gguf = {
+    .name = "nemotron_h_moe",
+    .permuted = true,
+    .by_layer = true,
+    .width = width_of,
+    .kv_heads = kv_heads_of,
+    .plain_shares = true,
+    .unadapted = unadapted,
+    .convert = convert,
+    .read_rope = read_rope,
+    .read = read,
+    .write = sparse_write,
+};
+
+static const weft__gguf_arch gguf = {
+    .name = "nemotron_h",
+    .next = &sparse_gguf,
+    .fits = has_no_experts,
+    .permuted = true,
+    .by_layer = true,
+    .width = width_of,
+    .kv_heads = kv_heads_of,
+    .convert = convert,
+    .read_rope = read_rope,
+    .read = read,
+    .write = write,
+};
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .size = sizeof(nemotron_config),
@@ -259,6 +410,7 @@ static const weft__family own = {
     .finish = finish,
     .names = names,
     .stored_parts = stored_parts,
+    .gguf = &gguf,
 };
 
 WEFT__FAMILY(nemotron_h, NemotronHForCausalLM, .own = &own);

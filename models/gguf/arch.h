@@ -3,6 +3,7 @@
 #define WEFT_MODELS_GGUF_ARCH_H
 
 #include "core/io/text.h"
+#include "models/block.h"
 #include "models/family.h"
 #include "weft/gguf.h"
 
@@ -30,8 +31,16 @@ typedef struct weft__gguf_arch {
     /* Whether files of that architecture with these values are of this family; NULL: those that no
      * other family claims. */
     bool (*claims)(const weft__gguf_reader *file);
-    bool permuted;      /* rows of q and k are in pairs, for interleaved rotation */
-    bool by_layer;      /* the sizes of heads and MLPs may differ between layers */
+    /* The architecture of the family's other models, and whether it is not needed; NULL: it is not.
+     */
+    const struct weft__gguf_arch *next;
+    bool (*fits)(const weft__gguf_facts *facts);
+    bool permuted; /* rows of q and k are in pairs, for interleaved rotation */
+    bool by_layer; /* the sizes of heads and MLPs may differ between layers */
+    /* The width of a layer's MLP and its heads of keys. NULL: intermediate_size, and n_kv_heads or,
+     * in linear layers, 0. */
+    int64_t (*width)(const weft__gguf_facts *facts, const weft__layer *layer);
+    int64_t (*kv_heads)(const weft__gguf_facts *facts, const weft__layer *layer);
     bool two_rotations; /* layers with a window have a base of their own */
     weft__gguf_windows windows;
     weft__gguf_latents latents;
@@ -44,9 +53,11 @@ typedef struct weft__gguf_arch {
     double scale;
     int64_t wide_layers;
     bool own_scale; /* files say the scale, attention.scale */
-    /* A parameter in the file's form (to_file), which is then stored in float32, or in the tree's;
-     * the array itself if they are the same. NULL: all are. */
-    weft_array *(*convert)(const char *path, weft_array *a, bool to_file);
+    const char *const *unadapted; /* modules whose adapters llama.cpp ignores; NULL at the end */
+    /* A parameter in the form of files of a model, or with NULL from a file to the tree's form; the
+     * array itself if they are the same. Parameters whose shape changes are stored in float32.
+     * NULL: all are the same. */
+    weft_array *(*convert)(const char *path, weft_array *a, const weft__gguf_facts *to_file);
     /* From a file to config.json: the rotation, and everything of the family's own. NULL: the usual
      * rotation, and nothing. */
     weft_status (*read_rope)(weft__gguf_reader *file);
@@ -62,6 +73,12 @@ int64_t weft__gguf_moved_heads(const weft__gguf_arch *arch, const char *path, in
 
 /* For `convert`: taps of a convolution (C, 1, taps), which files have as (C, taps). */
 weft_array *weft__gguf_taps(weft_array *a, bool to_file);
+/* mamba2.c: for `convert`, `read` and `write`. `c` NULL: from a file; `keys` are those of the
+ * number of heads, their size, the groups, the states' size, the taps, and of biases of the
+ * convolution. */
+weft_array *weft__gguf_mamba2(const char *path, weft_array *a, const weft__mamba2_config *c);
+void weft__gguf_read_mamba2(weft__gguf_reader *r, const char *const keys[6]);
+weft_status weft__gguf_write_mamba2(weft__gguf_facts *f, const weft__mamba2_config *c);
 
 /* The key of the norms' epsilon. */
 static inline const char *weft__gguf_epsilon(const weft__gguf_arch *arch)
@@ -88,6 +105,11 @@ weft_status weft__gguf_reader_of(const weft_gguf *file, weft__gguf_reader *out);
 /* Values of the architecture; `name` has no prefix. */
 const weft_gguf_value *weft__gguf_value(const weft__gguf_reader *r, const char *name);
 int64_t weft__gguf_integer(const weft__gguf_reader *r, const char *name, int64_t otherwise);
+/* Of values that are one number or a list by layer: that of a layer, and the first positive one, or
+ * 0. */
+int64_t weft__gguf_of_layer(const weft__gguf_reader *r, const char *name, int64_t layer,
+                            int64_t otherwise);
+int64_t weft__gguf_first(const weft__gguf_reader *r, const char *name);
 double weft__gguf_number(const weft__gguf_reader *r, const char *name, double otherwise);
 /* Whether the file has the tensor. */
 bool weft__gguf_has(const weft__gguf_reader *r, const char *tensor);
@@ -145,13 +167,17 @@ struct weft__gguf_facts {
     weft__decoder_facts decoder;
     int64_t n_layers, heads, kv_heads, head_dim;
     const weft__layer *windowed; /* the first layer with a window; NULL: none */
-    double query_factor;         /* factor for the queries, to match the format's scale of scores */
+    bool untied;         /* the file has an output matrix although the model's is the embedding */
+    double query_factor; /* factor for the queries, to match the format's scale of scores */
     /* Divisors of frequencies, which the format stores as tensors, and their names. */
     weft_array *divisors[2];
     const char *divisor_names[2];
     int n_divisors;
     weft__gguf_values values;
 };
+
+/* The name of a parameter. Without experts, the MLP beside them has the name of an MLP. */
+bool weft__gguf_name(const weft__gguf_facts *facts, const char *path, char *out, size_t size);
 
 /* WEFT_UNSUPPORTED: `what` cannot be in files of this architecture. */
 weft_status weft__gguf_refuse(const weft__gguf_facts *facts, const char *what);

@@ -15,6 +15,15 @@ const weft__gguf_arch *weft__gguf_arch_of(const weft_model_family *family)
     return family->own ? family->own->gguf : NULL;
 }
 
+/* That architecture of a family, NULL: it is not one of its. */
+static const weft__gguf_arch *named(const weft_model_family *family, const char *name)
+{
+    const weft__gguf_arch *arch = weft__gguf_arch_of(family);
+    while (arch && strcmp(arch->name, name) != 0)
+        arch = arch->next;
+    return arch;
+}
+
 /* The family of files of an architecture: one that claims this file, or else the one that takes the
  * rest. */
 static const weft_model_family *find(const weft__gguf_reader *r, const char *name)
@@ -23,8 +32,8 @@ static const weft_model_family *find(const weft__gguf_reader *r, const char *nam
     const char *otherwise = NULL;
     for (int i = 0; i < weft_model_family_count(); i++) {
         const weft_model_family *family = weft_model_family_at(i);
-        const weft__gguf_arch *arch = weft__gguf_arch_of(family);
-        if (arch == NULL || strcmp(arch->name, name) != 0)
+        const weft__gguf_arch *arch = named(family, name);
+        if (arch == NULL)
             continue;
         if (arch->claims && arch->claims(r))
             return weft__family_of_text(family);
@@ -40,10 +49,12 @@ static weft_status unsupported(const weft__gguf_reader *r)
     weft__text known = {0};
     const weft__gguf_arch *last = NULL; /* families with the same record follow each other */
     for (int i = 0; i < weft_model_family_count(); i++) {
-        const weft__gguf_arch *arch = weft__gguf_arch_of(weft_model_family_at(i));
-        if (arch && arch != last && (arch->claims == NULL || arch->otherwise))
-            weft__text_format(&known, "%s%s", known.n ? ", " : "", arch->name);
-        last = arch;
+        const weft__gguf_arch *first = weft__gguf_arch_of(weft_model_family_at(i));
+        for (const weft__gguf_arch *a = first != last ? first : NULL; a; a = a->next) {
+            if (a->claims == NULL || a->otherwise)
+                weft__text_format(&known, "%s%s", known.n ? ", " : "", a->name);
+        }
+        last = first;
     }
     const weft_status status =
         weft_fail(WEFT_UNSUPPORTED, "%s: general.architecture '%s' is unsupported (supported: %s)",
@@ -63,7 +74,9 @@ weft_status weft__gguf_reader_of(const weft_gguf *file, weft__gguf_reader *out)
     out->family = find(out, out->name);
     if (out->family == NULL)
         return unsupported(out);
-    out->arch = out->family->own->gguf;
+    out->arch = named(out->family, out->name);
+    if (out->arch == NULL) /* read as files of another architecture */
+        out->arch = out->family->own->gguf;
     return WEFT_OK;
 }
 
@@ -89,6 +102,23 @@ int64_t weft__gguf_integer(const weft__gguf_reader *r, const char *name, int64_t
     return weft_gguf_value_int(weft__gguf_value(r, name), 0, &out) ? out : otherwise;
 }
 
+int64_t weft__gguf_of_layer(const weft__gguf_reader *r, const char *name, int64_t layer,
+                            int64_t otherwise)
+{
+    int64_t out;
+    const weft_gguf_value *v = weft__gguf_value(r, name);
+    return weft_gguf_value_int(v, v && v->is_array ? layer : 0, &out) ? out : otherwise;
+}
+
+int64_t weft__gguf_first(const weft__gguf_reader *r, const char *name)
+{
+    const weft_gguf_value *v = weft__gguf_value(r, name);
+    int64_t n = 0;
+    for (int64_t i = 0; n <= 0 && weft_gguf_value_int(v, i, &n); i++)
+        ;
+    return n > 0 ? n : 0;
+}
+
 bool weft__gguf_has(const weft__gguf_reader *r, const char *tensor)
 {
     return weft_gguf_find(r->file, tensor) >= 0;
@@ -105,8 +135,7 @@ const char *weft__gguf_floats(const weft__gguf_reader *r, const char *tensor, in
 
 static weft_status need(const weft__gguf_reader *r, const char *name)
 {
-    int64_t out;
-    return weft_gguf_value_int(weft__gguf_value(r, name), 0, &out) && out > 0
+    return weft__gguf_first(r, name) > 0
                ? WEFT_OK
                : weft_fail(WEFT_INVALID, "%s: %s.%s: expected a positive integer",
                            weft_gguf_path(r->file), r->name, name);
@@ -205,6 +234,14 @@ static void put_heads(weft__gguf_reader *r, int64_t heads)
     weft__gguf_add_integer(r, "head_dim", head);
 }
 
+/* The key of the norms' epsilon; some files have only that of LayerNorms. */
+static const char *epsilon_of(const weft__gguf_reader *r)
+{
+    static const char other[] = "attention.layer_norm_epsilon";
+    const char *key = weft__gguf_epsilon(r->arch);
+    return weft__gguf_value(r, key) || !weft__gguf_value(r, other) ? key : other;
+}
+
 static void put_attention(weft__gguf_reader *r)
 {
     const int64_t heads = weft__gguf_integer(r, "attention.head_count", 1);
@@ -213,8 +250,7 @@ static void put_attention(weft__gguf_reader *r)
         put_latents(r, heads);
     else
         put_heads(r, heads);
-    weft__gguf_copy(r, r->arch->layer_norms ? "layer_norm_eps" : "rms_norm_eps",
-                    weft__gguf_epsilon(r->arch));
+    weft__gguf_copy(r, r->arch->layer_norms ? "layer_norm_eps" : "rms_norm_eps", epsilon_of(r));
     weft__gguf_add_bool(r, "attention_bias", weft__gguf_has(r, "blk.0.attn_q.bias"));
     weft__gguf_add_bool(r, "mlp_bias", weft__gguf_has(r, "blk.0.ffn_down.bias"));
 }
@@ -479,7 +515,7 @@ static weft_status check(const weft__gguf_reader *r)
     if (status == WEFT_OK && layers > WEFT__MOST_LAYERS)
         status = weft_fail(WEFT_INVALID, "%s: %s.block_count: expected at most %d, got %lld",
                            weft_gguf_path(r->file), r->name, WEFT__MOST_LAYERS, (long long)layers);
-    const char *key = weft__gguf_epsilon(r->arch);
+    const char *key = epsilon_of(r);
     const double epsilon = weft__gguf_number(r, key, NAN);
     if (status == WEFT_OK && !(epsilon > 0))
         status = weft_fail(WEFT_INVALID, "%s: %s.%s: expected a positive number",
@@ -503,7 +539,7 @@ static weft_status put_all(weft__gguf_reader *r)
                       r->family->model_type, r->family->architecture);
     weft__gguf_copy(r, "hidden_size", "embedding_length");
     weft__gguf_copy(r, "num_hidden_layers", "block_count");
-    weft__gguf_copy(r, "intermediate_size", "feed_forward_length");
+    weft__gguf_add_integer(r, "intermediate_size", weft__gguf_first(r, "feed_forward_length"));
     weft__gguf_copy(r, "max_position_embeddings", "context_length");
     weft__gguf_add_integer(r, "vocab_size", weft_gguf_at(r->file, table)->shape.at[0]);
     weft__gguf_add_bool(r, "tie_word_embeddings", !weft__gguf_has(r, "output.weight"));

@@ -65,7 +65,7 @@ static weft_array *tensor(const reader *r, int i, const char *path)
     if (r->arch->norm_offset != 0 && weft__ends_with(path, "norm.weight"))
         a = weft_subtract(weft_decode(a), weft_scalar(r->arch->norm_offset, weft_dtype_of(a)));
     if (r->arch->convert)
-        a = r->arch->convert(path, a, false);
+        a = r->arch->convert(path, a, NULL);
     /* Matrices of linears, embeddings and experts are used without decoding. */
     return e->encoding && (e->shape.n < 2 || !weft__ends_with(path, ".weight")) ? weft_decode(a)
                                                                                 : a;
@@ -112,7 +112,8 @@ static weft_status add(const reader *r, int i, const char *path, weft__weights *
 static weft_status heads_of(const weft__gguf_reader *r, const char *name, int64_t *heads)
 {
     const weft_gguf_value *v = weft__gguf_value(r, name);
-    if (v && (!weft_gguf_value_int(v, 0, heads) || *heads < 1))
+    *heads = v ? weft__gguf_first(r, name) : *heads;
+    if (v && *heads < 1)
         return weft_fail(WEFT_INVALID, "%s: %s: expected a number of heads",
                          weft_gguf_path(r->file), v->key);
     return WEFT_OK;

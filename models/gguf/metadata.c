@@ -83,15 +83,17 @@ weft_status weft__gguf_put_ids(weft__gguf_facts *f, const char *name, const int3
     return WEFT_OK;
 }
 
-typedef int64_t of_layer(const weft__layer *layer);
+typedef int64_t of_layer(const weft__gguf_facts *f, const weft__layer *layer);
 
-static int64_t width_of(const weft__layer *layer)
+static int64_t width_of(const weft__gguf_facts *f, const weft__layer *layer)
 {
+    (void)f;
     return layer->intermediate_size;
 }
 
-static int64_t kv_heads_of(const weft__layer *layer)
+static int64_t kv_heads_of(const weft__gguf_facts *f, const weft__layer *layer)
 {
+    (void)f;
     return layer->linear ? 0 : layer->n_kv_heads;
 }
 
@@ -100,14 +102,14 @@ static weft_status put_by_layer(weft__gguf_facts *f, const char *name, of_layer 
 {
     bool alike = true;
     for (int64_t i = 1; i < f->n_layers; i++)
-        alike = alike && value(&f->decoder.layers[i]) == value(f->decoder.layers);
+        alike = alike && value(f, &f->decoder.layers[i]) == value(f, f->decoder.layers);
     if (alike) {
-        weft__gguf_put_integer(f, name, value(f->decoder.layers));
+        weft__gguf_put_integer(f, name, value(f, f->decoder.layers));
         return WEFT_OK;
     }
     uint32_t *list = put_list(f, name, WEFT_GGUF_UINT32, f->n_layers, sizeof *list);
     for (int64_t i = 0; list && i < f->n_layers; i++)
-        list[i] = (uint32_t)value(&f->decoder.layers[i]);
+        list[i] = (uint32_t)value(f, &f->decoder.layers[i]);
     return list ? WEFT_OK : weft_error_status();
 }
 
@@ -168,8 +170,21 @@ weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf
         /* If there are both kinds of layers, those without a window determine it. */
         out->head_dim = layer->window == 0 || out->head_dim == 0 ? layer->head_dim : out->head_dim;
     }
+    while (out->arch->next && !out->arch->fits(out))
+        out->arch = out->arch->next;
     out->query_factor = query_factor(out);
     return WEFT_OK;
+}
+
+bool weft__gguf_name(const weft__gguf_facts *f, const char *path, char *out, size_t size)
+{
+    static const char shared[] = "_shexp";
+    if (!weft__name_to_gguf(f->family, path, out, size))
+        return false;
+    char *at = f->decoder.config->num_experts > 0 ? NULL : strstr(out, shared);
+    if (at)
+        memmove(at, at + strlen(shared), strlen(at + strlen(shared)) + 1);
+    return true;
 }
 
 /* ---- rotation ------------------------------------------------------------------------------- */
@@ -336,7 +351,8 @@ static weft_status put_heads(weft__gguf_facts *f)
 {
     weft__gguf_put_integer(f, "attention.key_length", f->head_dim);
     weft__gguf_put_integer(f, "attention.value_length", f->head_dim);
-    return put_by_layer(f, "attention.head_count_kv", kv_heads_of);
+    return put_by_layer(f, "attention.head_count_kv",
+                        f->arch->kv_heads ? f->arch->kv_heads : kv_heads_of);
 }
 
 static weft_status put_sizes(weft__gguf_facts *f)
@@ -347,7 +363,8 @@ static weft_status put_sizes(weft__gguf_facts *f)
     weft__gguf_put_integer(f, "context_length", most > 0 ? most : 2048);
     weft__gguf_put_integer(f, "embedding_length", info->hidden_size);
     weft__gguf_put_integer(f, "block_count", f->n_layers);
-    weft_status status = put_by_layer(f, "feed_forward_length", width_of);
+    weft_status status =
+        put_by_layer(f, "feed_forward_length", f->arch->width ? f->arch->width : width_of);
     weft__gguf_put_integer(f, "attention.head_count", f->heads);
     if (status == WEFT_OK)
         status = f->arch->latents ? put_latents(f) : put_heads(f);

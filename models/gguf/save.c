@@ -160,10 +160,11 @@ static weft_array *stored(const saver *s, const char *path, const char *name, we
         a = weft_add(a, weft_scalar(f->arch->norm_offset, WEFT_FLOAT32));
     if (weft__gguf_makes_queries(f, path))
         a = weft_scale(a, f->query_factor);
-    weft_array *other = f->arch->convert ? f->arch->convert(path, a, true) : a;
-    if (other != a)
+    weft_array *other = f->arch->convert ? f->arch->convert(path, a, f) : a;
+    const weft_dims before = weft_shape(a), after = weft_shape(other);
+    if (!weft__shape_equal(&before, &after))
         return weft_astype(other, WEFT_FLOAT32);
-    return weft_ndim(a) > 1 && !bias ? matrix(s, path, name, a, own) : a;
+    return weft_ndim(a) > 1 && !bias ? matrix(s, path, name, other, own) : other;
 }
 
 /* The tensor of the source file, or the blocks of a parameter, which are stored unchanged; NULL:
@@ -182,7 +183,8 @@ static weft_array *unchanged(const saver *s, const source *from, const char *nam
         weft_encoding_of(own) && !weft_encoding_has_parts(weft_encoding_of(own)->kind);
     const weft__gguf_facts *f = &s->facts;
     return blocks && weft__gguf_moved_heads(f->arch, from->path, f->heads, f->kv_heads) == 0 &&
-                   !weft__gguf_makes_queries(&s->facts, from->path)
+                   !weft__gguf_makes_queries(&s->facts, from->path) &&
+                   (f->arch->convert == NULL || f->arch->convert(from->path, own, f) == own)
                ? own
                : NULL;
 }
@@ -210,7 +212,7 @@ static weft_status add_named(saver *s, const char *path, const source *from)
 {
     const weft__gguf_facts *f = &s->facts;
     char name[WEFT_NN_PATH];
-    if (!weft__name_to_gguf(f->family, path, name, sizeof name))
+    if (!weft__gguf_name(f, path, name, sizeof name))
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
                          path, f->arch->name);
     weft_array *a = tensor_of(s, from, name);
@@ -236,6 +238,15 @@ static weft_status add_parameter(void *context, const weft_nn_item *item)
         status = add_named(s, path, &from);
     }
     return status;
+}
+
+/* Adds an output matrix of its own for one that is tied to the embedding. */
+static weft_status add_output(saver *s)
+{
+    static const char path[] = "lm_head.weight";
+    weft_array **embedding =
+        weft_nn_find(weft_model_module(s->facts.model), "model.embed_tokens.weight");
+    return add_named(s, path, &(source){(char *)path, embedding, 0});
 }
 
 static weft_array *make(void *context, int i)
@@ -357,6 +368,8 @@ static weft_status save(saver *s, const char *text)
         status = add(s, f->divisor_names[i], &(source){NULL, NULL, 0}, f->divisors[i]);
     if (status == WEFT_OK)
         status = weft_nn_visit(weft_model_module(f->model), add_parameter, s);
+    if (status == WEFT_OK && f->untied)
+        status = add_output(s);
     if (s->from.types)
         *s->from.types = s->types;
     const char *most = f->type ? f->type : s->types.n > 0 ? s->types.at[0].name : "F32";

@@ -43,9 +43,8 @@ const int n_recipes = sizeof recipes / sizeof *recipes;
 
 bool recipe_has_gguf(const recipe *r)
 {
-    return strncmp(r->model, "granite4", 8) != 0 && strncmp(r->model, "falcon", 6) != 0 &&
-           strncmp(r->model, "nemotron", 8) != 0 && strncmp(r->model, "glm4-moe", 8) != 0 &&
-           strncmp(r->model, "minicpm3", 8) != 0;
+    return strcmp(r->model, "granite4-moe") != 0 && strcmp(r->model, "nemotron-h") != 0 &&
+           strncmp(r->model, "glm4-moe", 8) != 0 && strncmp(r->model, "minicpm3", 8) != 0;
 }
 
 const recipe *recipe_named(const char *folder)

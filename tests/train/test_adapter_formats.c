@@ -170,6 +170,7 @@ static void gguf_adapters_that_llama_cpp_misreads_are_refused(void)
     static const char *const cases[][3] = {
         {"gemma4-moe", "down_proj", "versions of llama.cpp scale"},
         {"gemma4-wrapped", "per_layer_model_projection", "llama.cpp ignores adapters of it"},
+        {"nemotron-h-experts", "fc1_latent_proj", "llama.cpp ignores adapters of it"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const weft_nn_lora_options options = {.targets = &cases[i][1], .n_targets = 1};
@@ -323,6 +324,10 @@ static void bad_files_of_llama_are_refused(void)
                    "expected names that end with .lora_a or .lora_b");
     expect_refused(gguf_file("adapter", "qwen3", "blk.0.what.weight.lora_a"), WEFT_UNSUPPORTED,
                    "qwen3 models have no such matrix");
+    /* of the gates alone, which are one matrix with the ups in trees */
+    expect_refused_by("granite4",
+                      gguf_file("adapter", "granitehybrid", "blk.0.ffn_gate.weight.lora_a"),
+                      WEFT_UNSUPPORTED, "expected adapters of the gates and of the ups");
     expect_refused_by("llama", gguf_file("adapter", "llama", "blk.0.attn_q.weight.lora_b"),
                       WEFT_INVALID, "'blk.0.attn_q.weight.lora_b': 2 rows for 4 heads");
 }

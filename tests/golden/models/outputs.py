@@ -58,6 +58,13 @@ TRAININGS = {"last layer": ["--layers", "1"], "head": ["--targets", "q_proj,lm_h
 AS_PARAMETERS = ["qwen3-moe-mixed", "qwen3-next"]
 
 
+# PEFT refuses adapters of out_proj in these.
+MAMBA = ["falcon_h1", "nemotron_h"]
+
+# llama.cpp ignores adapters of the projections around the experts.
+IGNORED = ["nemotron-h-experts"]
+
+
 def fixtures(names):
     wrapped = HERE.parent / "wrapped"
     for source in sorted([*HERE.glob("*/config.json"), *wrapped.glob("*/config.json")]):
@@ -77,8 +84,9 @@ def text_modules(model):
     return [n for n, m in model.named_modules() if type(m).__name__ == "Linear"
             and any(n.startswith(p) for p in prefix)
             and any(part in n for part in ("self_attn", ".mlp.", ".feed_forward.", ".conv.",
-                                          ".shared_mlp.", ".mamba."))
-            and ".experts." not in n and not n.endswith("_gate")]
+                                          ".shared_mlp.", ".mamba.", ".mixer."))
+            and ".experts." not in n and not n.endswith("_gate")
+            and not (n.endswith("out_proj") and model.config.model_type in MAMBA)]
 
 
 def peft_adapter(source, to, **options):
@@ -147,7 +155,8 @@ def gguf(table, command, name, source, adapter, ids, folder, config):
 
     table.apart(name, "merged GGUF in llama.cpp", merged, limit)
     text = config.get("text_config", config)
-    if text.get("enable_moe_block") or text.get("hidden_size_per_layer_input"):
+    if (text.get("enable_moe_block") or text.get("hidden_size_per_layer_input")
+            or name in IGNORED):
         table.refused(name, "GGUF adapter that llama.cpp misreads", "merge the adapter", apart)
     else:
         table.apart(name, "GGUF adapter in llama.cpp", apart, limit)

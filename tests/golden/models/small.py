@@ -356,7 +356,8 @@ def lfm2_moe():
 
 def granite4():
     """Layers of Mamba 2 and attention without positions, an MLP in one matrix; and with experts
-    beside it and limited steps."""
+    beside it and limited steps. As GGUF files can be: with experts and positions, and without
+    Mamba 2."""
     from transformers import GraniteMoeHybridConfig
     kinds = ["linear_attention", "full_attention", "linear_attention", "linear_attention"]
     more = dict(num_hidden_layers=4, layer_types=kinds, num_local_experts=0, num_experts_per_tok=0,
@@ -370,7 +371,11 @@ def granite4():
             ("granite4-rope", dict(mamba_proj_bias=True, mamba_conv_bias=False, mamba_n_groups=1,
                                    position_embedding_type="rope"), {}),
             ("granite4-moe", dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size=24,
-                                  time_step_limit=[0.05, 0.4]), {})]):
+                                  time_step_limit=[0.05, 0.4]), {}),
+            ("granite4-experts", dict(num_local_experts=4, num_experts_per_tok=2,
+                                      intermediate_size=24, position_embedding_type="rope"), {}),
+            ("granite4-attention", dict(layer_types=["full_attention"] * 4,
+                                        position_embedding_type="rope"), {})]):
         model = build(GraniteMoeHybridConfig, 320 + seed, **more | changes)
         randomize_mamba(model)
         yield name, keys("granitemoehybrid") | more | changes | written, stored(model), \
@@ -400,7 +405,8 @@ def falcon_h1():
 
 
 def nemotron_h():
-    """Each kind of layer, by name; and by letters, with biases and experts of another width."""
+    """Each kind of layer, by name; and by letters, with biases and experts of another width. As GGUF
+    files can be: without experts, and without MLPs."""
     from transformers import NemotronHConfig
     kinds = ["linear_attention", "mlp", "full_attention", "moe", "linear_attention"]
     more = dict(layers_block_type=kinds, layer_norm_epsilon=1e-5, mamba_num_heads=6,
@@ -413,7 +419,12 @@ def nemotron_h():
             ("nemotron-h-latent", dict(
                 layers_block_type=[kinds[i] for i in (3, 2, 0, 3)], routed_scaling_factor=2.5,
                 mlp_bias=True, use_bias=True, use_conv_bias=False, moe_latent_size=20,
-                norm_topk_prob=False), "E*ME")]):
+                norm_topk_prob=False), "E*ME"),
+            ("nemotron-h-dense", dict(layers_block_type=[kinds[i] for i in (1, 2, 0, 1)],
+                                      time_step_min=0.001), "-*M-"),
+            ("nemotron-h-experts", dict(
+                layers_block_type=[kinds[i] for i in (0, 3, 2, 3)], routed_scaling_factor=2.5,
+                moe_latent_size=20, norm_topk_prob=False, time_step_min=0.001), None)]):
         model = build(NemotronHConfig, 350 + seed, **more | changes)
         randomize_mamba(model)
         with torch.no_grad():
