@@ -121,7 +121,7 @@ weft_status weft__encoder_check_heads(const weft_config *config, int64_t E, int6
 weft_array *weft__encoder_here(weft_array *x);
 
 /* The literal of a family, whose file defines `build`. */
-#define WEFT__ENCODER(name, type, class)                                                           \
+#define WEFT__ENCODER(name, type, class, record)                                                   \
     const weft_model_family weft__family_##name = {                                                \
         .model_type = type,                                                                        \
         .architecture = #class,                                                                    \
@@ -129,6 +129,7 @@ weft_array *weft__encoder_here(weft_array *x);
         .hidden = weft__encoder_hidden,                                                            \
         .head = weft__encoder_head,                                                                \
         .rename = weft__encoder_rename,                                                            \
+        .own = record,                                                                             \
     }
 
 #endif

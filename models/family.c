@@ -97,26 +97,31 @@ static bool put(const parts *p, const weft__tensor_name *t, const char *prefix, 
     return n >= 0 && (size_t)n < size;
 }
 
-static const char blocks[] = "blk.", layers[] = "model.layers.";
+static const char blocks[] = "blk.";
+
+static const char *layers_of(const weft__family *family)
+{
+    return family->layers ? family->layers : "model.layers.";
+}
 
 bool weft__name_from_gguf(const weft__family *family, const char *name, char *out, size_t size)
 {
     const parts p = parts_of(name, blocks);
     const weft__tensor_name *t = find(family, &p, true);
-    return t && put(&p, t, layers, t->path, out, size);
+    return t && put(&p, t, layers_of(family), t->path, out, size);
 }
 
 bool weft__name_to_gguf(const weft__family *family, const char *path, char *out, size_t size)
 {
-    const parts p = parts_of(path, layers);
+    const parts p = parts_of(path, layers_of(family));
     const weft__tensor_name *t = find(family, &p, false);
     return t && put(&p, t, blocks, t->gguf, out, size);
 }
 
 bool weft__name_stored(const weft__family *family, const char *path, char *out, size_t size)
 {
-    parts p = parts_of(path, layers);
+    parts p = parts_of(path, layers_of(family));
     const weft__tensor_name *t = find(family, &p, false);
     p.end = "";
-    return t && t->stored && put(&p, t, layers, t->stored, out, size);
+    return t && t->stored && put(&p, t, layers_of(family), t->stored, out, size);
 }

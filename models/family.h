@@ -44,6 +44,7 @@ typedef struct weft__family {
     /* Sets what follows from several fields, and checks them; may be NULL. */
     weft_status (*finish)(const weft_config *config, weft__decoder_config *c);
     const weft__tensor_name *names; /* where they differ from the usual ones; ends with zeros */
+    const char *layers;             /* begins the paths of layers' tensors; NULL: "model.layers." */
     /* Parts of paths, and those that transformers' checkpoints have instead; NULL at the end. */
     const weft__module_name *stored_parts;
     const struct weft__gguf_arch *gguf; /* NULL: none */

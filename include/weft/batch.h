@@ -170,10 +170,11 @@ typedef struct weft_embed_settings {
 } weft_embed_settings;
 
 /* Reads modules.json of a model's folder and the files that belong to it. `prompt` is the name of
- * one of its prompts; NULL: its default_prompt_name. Any other path, such as that of a GGUF file,
- * has no settings. Free them with weft_embed_settings_free. WEFT_INVALID for an unknown prompt and
- * malformed files, WEFT_UNSUPPORTED for modules other than Transformer, Pooling, Dense and
- * Normalize in this order and for other kinds of pooling. */
+ * one of its prompts; NULL: its default_prompt_name. A GGUF file says only the pooling: with it,
+ * embeddings are normalized, as llama.cpp does. Any other path has no settings. Free them with
+ * weft_embed_settings_free. WEFT_INVALID for an unknown prompt and malformed files,
+ * WEFT_UNSUPPORTED for modules other than Transformer, Pooling, Dense and Normalize in this order
+ * and for other kinds of pooling. */
 WEFT_NODISCARD WEFT_API weft_status weft_embed_settings_load(const char *folder, const char *prompt,
                                                              weft_embed_settings *out)
     WEFT_NONNULL(1, 3);

@@ -149,8 +149,11 @@ static weft_status write_gguf(work *w, weft_model *model)
         .progress = {report_progress, w, not_finite},
     };
     weft__types types = {0};
-    weft__gguf_source source = {
-        .weight = w->hooks.weight, .context = w->hooks.context, .keep = true, .types = &types};
+    weft__gguf_source source = {.weight = w->hooks.weight,
+                                .context = w->hooks.context,
+                                .keep = true,
+                                .types = &types,
+                                .settings = w->source};
     weft_status status = WEFT_OK;
     if (w->from_gguf && o->type == NULL)
         status = weft_gguf_open(w->source, &source.file);

@@ -60,10 +60,6 @@ void weft__gemma_read(weft__gguf_reader *r)
 weft_status weft__gemma_write(weft__gguf_facts *f)
 {
     const weft__decoder_config *c = f->decoder.config;
-    if (c->bidirectional)
-        return weft_fail(WEFT_UNSUPPORTED,
-                         "save: GGUF files of models with use_bidirectional_attention are "
-                         "unsupported");
     if (c->attn_logit_softcapping > 0)
         weft__gguf_put_number(f, "attn_logit_softcapping", c->attn_logit_softcapping);
     /* 0 is written too, since readers have another default. */

@@ -22,6 +22,35 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
     return weft__gemma_finish(config, c);
 }
 
+static bool is_causal(const weft__gguf_facts *f)
+{
+    return !f->decoder.config->bidirectional;
+}
+
+/* EmbeddingGemma, in both directions. */
+static void embedder_read(weft__gguf_reader *r)
+{
+    weft__gemma_read(r);
+    weft__gguf_add_bool(r, "use_bidirectional_attention", true);
+}
+
+static weft_status embedder_write(weft__gguf_facts *f)
+{
+    const weft__decoder_config *c = f->decoder.config;
+    weft__gguf_put_encoder(f);
+    return c->attn_logit_softcapping > 0 ? weft__gguf_refuse(f, "attn_logit_softcapping") : WEFT_OK;
+}
+
+static const weft__gguf_arch embedder_gguf = {
+    .name = "gemma-embedding",
+    .two_rotations = true,
+    .windows = WEFT__GGUF_ALWAYS,
+    .two_sided = true,
+    .norm_offset = 1,
+    .read = embedder_read,
+    .write = embedder_write,
+};
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults =
@@ -31,6 +60,8 @@ static const weft__family own = {
     .windows = WEFT__WINDOW_PATTERN,
     .names = weft__gemma_names,
     .gguf = &(const weft__gguf_arch){.name = "gemma3",
+                                     .next = &embedder_gguf,
+                                     .fits = is_causal,
                                      .two_rotations = true,
                                      .windows = WEFT__GGUF_SOME,
                                      .norm_offset = 1,

@@ -225,12 +225,6 @@ static weft_status hybrid_write(weft__gguf_facts *f)
     return write(f) == WEFT_OK ? weft__gguf_write_mamba2(f, mamba) : weft_error_status();
 }
 
-static bool never(const weft__gguf_reader *file)
-{
-    (void)file;
-    return false;
-}
-
 /* Without layers of Mamba 2, files are those of Granite 3. */
 static weft_status dense_write(weft__gguf_facts *f)
 {
@@ -241,7 +235,7 @@ static weft_status dense_write(weft__gguf_facts *f)
 
 static const weft__gguf_arch dense_gguf = {
     .name = "granite",
-    .claims = never,
+    .claims = weft__gguf_unclaimed,
     .permuted = true,
     .own_scale = true,
     .write = dense_write,

@@ -8,7 +8,7 @@
 
 #include "models/config.h"
 #include "models/encoder.h"
-#include "models/family.h"
+#include "models/gguf/arch.h"
 #include "models/layers.h"
 #include "models/names.h"
 
@@ -275,6 +275,84 @@ static weft_array *hidden(weft_module *module, weft_array *tokens, const weft_mo
     return x;
 }
 
+/* ---- GGUF files ------------------------------------------------------------------------------ */
+
+static const weft__tensor_name names[] = {
+    {"token_embd.weight", "model.embeddings.tok_embeddings.weight", NULL},
+    {"token_embd_norm.weight", "model.embeddings.norm.weight", NULL},
+    {"output_norm.weight", "model.final_norm.weight", NULL},
+    {"attn_norm", "attn_norm", NULL},
+    {"attn_qkv", "attn.Wqkv", NULL},
+    {"attn_output", "attn.Wo", NULL},
+    {"ffn_norm", "mlp_norm", NULL},
+    {"ffn_up", "mlp.Wi", NULL},
+    {"ffn_down", "mlp.Wo", NULL},
+    {NULL, NULL, NULL},
+};
+
+static weft_status describe(weft__gguf_facts *f)
+{
+    config c;
+    if (weft_config_read(f->config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
+        return weft_error_status();
+    const int64_t D = c.hidden_size / c.num_attention_heads;
+    weft_status status = weft__gguf_encoder_sizes(
+        f, &(weft__decoder_config){.hidden_size = c.hidden_size,
+                                   .intermediate_size = c.intermediate_size,
+                                   .num_hidden_layers = c.num_hidden_layers,
+                                   .num_attention_heads = c.num_attention_heads,
+                                   .layer_norm_eps = c.norm_eps});
+    for (int64_t i = 0; i < c.num_hidden_layers && status == WEFT_OK; i++) {
+        bool windowed = false;
+        status = is_windowed(f->config, &c, i, &windowed);
+        if (windowed)
+            f->layers[i].window = c.local_attention / 2 + 1;
+    }
+    if (status == WEFT_OK)
+        status = weft_config_rope(f->config, D, c.global_rope_theta, &f->ropes[0]);
+    return status == WEFT_OK ? weft__config_sliding_rope(f->config, D, c.local_rope_theta,
+                                                         c.local_rope_theta, &f->ropes[1])
+                             : status;
+}
+
+static void read(weft__gguf_reader *r)
+{
+    weft__gguf_copy(r, "norm_eps", "attention.layer_norm_epsilon");
+    weft__gguf_copy(r, "local_attention", "attention.sliding_window");
+    const weft_gguf_value *pattern = weft__gguf_value(r, "attention.sliding_window_pattern");
+    if (pattern && !pattern->is_array)
+        weft__gguf_copy(r, "global_attn_every_n_layers", "attention.sliding_window_pattern");
+    weft__gguf_add_number(
+        &r->out, "rope_local_base_freq",
+        weft__gguf_number(r, "rope.freq_base_swa", weft__gguf_number(r, "rope.freq_base", 10000)));
+    weft__gguf_read_activation(r, "hidden_activation");
+}
+
+static weft_status write(weft__gguf_facts *f)
+{
+    config c;
+    if (weft_config_read(f->config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
+        return weft_error_status();
+    weft__gguf_put_encoder(f);
+    if (c.norm_bias || c.attention_bias || c.mlp_bias)
+        return weft__gguf_refuse(f, "a bias");
+    return weft__gguf_put_activation(f, c.hidden_activation);
+}
+
+static const weft__family own = {
+    WEFT__FIELDS(fields),
+    .defaults = &(const weft__decoder_config){0},
+    .names = names,
+    .gguf = &(const weft__gguf_arch){.name = "modern-bert",
+                                     .layer_norms = true,
+                                     .two_rotations = true,
+                                     .windows = WEFT__GGUF_SOME,
+                                     .two_sided = true,
+                                     .describe = describe,
+                                     .read = read,
+                                     .write = write},
+};
+
 const weft_model_family weft__family_modernbert = {
     .model_type = "modernbert",
     .architecture = "ModernBertModel",
@@ -282,4 +360,5 @@ const weft_model_family weft__family_modernbert = {
     .hidden = hidden,
     .head = weft__encoder_head,
     .rename = renamed,
+    .own = &own,
 };

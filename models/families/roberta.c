@@ -1,7 +1,9 @@
 /* models/families/roberta.c -- RoBERTa (Facebook 2019) and XLM-RoBERTa (2020): BERT whose positions
  * begin after the padding token's. */
-#include "models/encoder.h"
-#include "models/family.h"
+#include <string.h>
+
+#include "models/families/bert.h"
+#include "weft/ops.h"
 
 static const weft_config_field fields[] = {
     WEFT__ENCODER_FIELDS(50265, 768, 3072, 12, 12, 512, 2, 1),
@@ -16,5 +18,32 @@ static weft_module *build(const weft_model_family *family, const weft_config *co
     return weft__encoder_build(&kind, config, info);
 }
 
-WEFT__ENCODER(roberta, "roberta", RobertaModel);
-WEFT__ENCODER(xlm_roberta, "xlm-roberta", XLMRobertaModel);
+/* ---- GGUF files ------------------------------------------------------------------------------ */
+
+/* Files, which are read as BERT's, begin with the position of the first token. */
+static weft_array *convert(const char *path, weft_array *a, const weft__gguf_facts *to_file)
+{
+    static const char positions[] = "model.embeddings.position_embeddings.weight";
+    if (to_file == NULL || strcmp(path, positions) != 0)
+        return a;
+    const int64_t n = weft_model_info_of(to_file->model)->max_positions;
+    return weft_slice_axis(a, 0, weft_dim(a, 0) - n, weft_dim(a, 0));
+}
+
+static const weft__family own = {
+    WEFT__FIELDS(fields),
+    .defaults = &(const weft__decoder_config){0},
+    .names = weft__bert_names,
+    .layers = weft__bert_layers,
+    .gguf = &(const weft__gguf_arch){.name = "bert",
+                                     .claims = weft__gguf_unclaimed,
+                                     .unrotated = true,
+                                     .layer_norms = true,
+                                     .dropped = weft__bert_pooler,
+                                     .describe = weft__bert_describe,
+                                     .convert = convert,
+                                     .write = weft__bert_write},
+};
+
+WEFT__ENCODER(roberta, "roberta", RobertaModel, &own);
+WEFT__ENCODER(xlm_roberta, "xlm-roberta", XLMRobertaModel, &own);

@@ -41,8 +41,14 @@ typedef struct weft__gguf_arch {
      * in linear layers, 0. */
     int64_t (*width)(const weft__gguf_facts *facts, const weft__layer *layer);
     int64_t (*kv_heads)(const weft__gguf_facts *facts, const weft__layer *layer);
+    bool unrotated;     /* layers have no rotation */
     bool two_rotations; /* layers with a window have a base of their own */
     weft__gguf_windows windows;
+    bool two_sided; /* windows count the tokens on both sides */
+    /* Of encoders: describes the model as a decoder with the same sizes, by
+     * weft__gguf_encoder_sizes. NULL: a decoder. */
+    weft_status (*describe)(weft__gguf_facts *facts);
+    const char *dropped; /* begins the paths of parameters that files do not have; NULL: none */
     weft__gguf_latents latents;
     bool plain_shares;  /* the weights of chosen experts add up to 1 only if the file says so */
     double norm_offset; /* offset that was added to the norms' gains */
@@ -52,7 +58,7 @@ typedef struct weft__gguf_arch {
      * weights that produce the queries. */
     double scale;
     int64_t wide_layers;
-    bool own_scale; /* files say the scale, attention.scale */
+    bool own_scale;               /* files say the scale, attention.scale */
     const char *const *unadapted; /* modules whose adapters llama.cpp ignores; NULL at the end */
     /* A parameter in the form of files of a model, or with NULL from a file to the tree's form; the
      * array itself if they are the same. Parameters whose shape changes are stored in float32.
@@ -85,6 +91,9 @@ static inline const char *weft__gguf_epsilon(const weft__gguf_arch *arch)
 {
     return arch->layer_norms ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
 }
+
+/* For `claims`: files are read as those of another family. */
+bool weft__gguf_unclaimed(const weft__gguf_reader *file);
 
 /* NULL: the family has no GGUF files. */
 const weft__gguf_arch *weft__gguf_arch_of(const weft_model_family *family);
@@ -165,6 +174,9 @@ struct weft__gguf_facts {
     const char *overrides;
     weft_save_progress progress;
     weft__decoder_facts decoder;
+    weft__decoder_config *own; /* what `decoder` refers to, of an encoder; owned */
+    weft__layer *layers;
+    weft_rope_options ropes[2];
     int64_t n_layers, heads, kv_heads, head_dim;
     const weft__layer *windowed; /* the first layer with a window; NULL: none */
     bool untied;         /* the file has an output matrix although the model's is the embedding */
@@ -178,6 +190,17 @@ struct weft__gguf_facts {
 
 /* The name of a parameter. Without experts, the MLP beside them has the name of an MLP. */
 bool weft__gguf_name(const weft__gguf_facts *facts, const char *path, char *out, size_t size);
+
+/* For `describe`: sizes, epsilon and context; the layers, without windows, are `layers`, and the
+ * rotations `ropes`. */
+weft_status weft__gguf_encoder_sizes(weft__gguf_facts *facts, const weft__decoder_config *c);
+/* For `write` of an encoder: attention in both directions. */
+void weft__gguf_put_encoder(weft__gguf_facts *facts);
+/* For `read` and `write`: the activation, which files say only if it is not the exact gelu. */
+void weft__gguf_read_activation(weft__gguf_reader *r, const char *key);
+weft_status weft__gguf_put_activation(weft__gguf_facts *facts, const char *activation);
+/* Writes the pooling of the folder or file from which a tokenizer or settings are taken. */
+weft_status weft__gguf_put_pooling(weft__gguf_facts *facts, const char *source);
 
 /* WEFT_UNSUPPORTED: `what` cannot be in files of this architecture. */
 weft_status weft__gguf_refuse(const weft__gguf_facts *facts, const char *what);

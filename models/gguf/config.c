@@ -15,6 +15,12 @@ const weft__gguf_arch *weft__gguf_arch_of(const weft_model_family *family)
     return family->own ? family->own->gguf : NULL;
 }
 
+bool weft__gguf_unclaimed(const weft__gguf_reader *file)
+{
+    (void)file;
+    return false;
+}
+
 /* That architecture of a family, NULL: it is not one of its. */
 static const weft__gguf_arch *named(const weft_model_family *family, const char *name)
 {
@@ -545,7 +551,9 @@ static weft_status put_all(weft__gguf_reader *r)
     weft__gguf_add_bool(r, "tie_word_embeddings", !weft__gguf_has(r, "output.weight"));
     put_attention(r);
     put_windows(r);
-    status = r->arch->read_rope ? r->arch->read_rope(r) : put_rope(r);
+    status = r->arch->unrotated   ? WEFT_OK
+             : r->arch->read_rope ? r->arch->read_rope(r)
+                                  : put_rope(r);
     if (weft__gguf_integer(r, "expert_count", 0) > 0)
         put_experts(r);
     if (r->arch->read)

@@ -35,6 +35,7 @@ typedef struct weft__gguf_source {
     bool keep;
     weft_gguf *file; /* its tensors are copied where the parameter is unchanged; NULL: none */
     struct weft__types *types; /* gets the types of the matrices; NULL: none */
+    const char *settings;      /* the folder or file that says the pooling; NULL: options.text */
 } weft__gguf_source;
 
 /* weft_model_save_gguf with these. */

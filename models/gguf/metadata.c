@@ -117,6 +117,8 @@ void weft__gguf_facts_release(weft__gguf_facts *f)
 {
     for (int i = 0; i < f->values.n; i++)
         weft_free(f->values.lists[i]);
+    weft_free(f->own);
+    weft_free(f->layers);
 }
 
 /* ---- facts from the modules ------------------------------------------------------------------ */
@@ -160,7 +162,10 @@ weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf
     if (out->arch == NULL)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s models have no GGUF architecture", where,
                          family->model_type);
-    out->decoder = weft__decoder_facts_of(weft_model_module(model));
+    if (out->arch->describe == NULL)
+        out->decoder = weft__decoder_facts_of(weft_model_module(model));
+    else if (out->arch->describe(out) != WEFT_OK)
+        return weft_error_status();
     out->n_layers = out->decoder.config->num_hidden_layers;
     out->heads = out->decoder.config->num_attention_heads;
     out->kv_heads = out->decoder.layers[0].n_kv_heads;
@@ -285,13 +290,14 @@ static weft_status put_windows(weft__gguf_facts *f)
     bool all = true;
     for (int64_t i = 0; i < f->n_layers; i++)
         all = all && f->decoder.layers[i].window > 0;
+    const int64_t window = f->windowed ? f->windowed->window : INT32_MAX;
     if (f->windowed == NULL && can != WEFT__GGUF_ALWAYS)
         return WEFT_OK;
     if (can == WEFT__GGUF_NO_WINDOWS || (can == WEFT__GGUF_ONE_WINDOW && !all))
         return weft__gguf_refuse(f, "a window on some of the layers");
     /* without windows, a window that is never reached */
     weft__gguf_put_integer(f, "attention.sliding_window",
-                           f->windowed ? f->windowed->window : INT32_MAX);
+                           f->windowed && f->arch->two_sided ? 2 * (window - 1) : window);
     if (can == WEFT__GGUF_ONE_WINDOW)
         return WEFT_OK;
     uint8_t *list = put_list(f, "attention.sliding_window_pattern", WEFT_GGUF_BOOL, f->n_layers, 1);
@@ -358,7 +364,9 @@ static weft_status put_heads(weft__gguf_facts *f)
 static weft_status put_sizes(weft__gguf_facts *f)
 {
     const weft_model_info *info = weft_model_info_of(f->model);
-    const int64_t most = weft_config_int(f->config, "max_position_embeddings", info->max_positions);
+    const int64_t most = f->arch->describe ? info->max_positions
+                                           : weft_config_int(f->config, "max_position_embeddings",
+                                                             info->max_positions);
     weft__gguf_put_integer(f, "vocab_size", info->vocab_size);
     weft__gguf_put_integer(f, "context_length", most > 0 ? most : 2048);
     weft__gguf_put_integer(f, "embedding_length", info->hidden_size);
@@ -377,7 +385,7 @@ static weft_status put_sizes(weft__gguf_facts *f)
 weft_status weft__gguf_describe(weft__gguf_facts *f)
 {
     weft_status status = put_sizes(f);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && !f->arch->unrotated)
         status = put_rope(f);
     if (status == WEFT_OK)
         status = put_windows(f);

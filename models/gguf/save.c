@@ -126,7 +126,8 @@ static weft_array *matrix(const saver *s, const char *path, const char *name, we
          (strcmp(name, "token_embd.weight") == 0 && weft_model_info_of(f->model)->tied));
     const int64_t row = weft_dim(a, -1);
     const weft_encoding *e = weft_gguf_encoding(type);
-    if (strcmp(type, "F32") == 0 || strstr(name, "ffn_gate_inp."))
+    if (strcmp(type, "F32") == 0 || strstr(name, "ffn_gate_inp.") ||
+        strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0)
         return weft_astype(a, WEFT_FLOAT32);
     if (strcmp(type, "BF16") == 0)
         return weft_astype(a, WEFT_BFLOAT16);
@@ -227,9 +228,12 @@ static weft_status add_named(saver *s, const char *path, const source *from)
 static weft_status add_parameter(void *context, const weft_nn_item *item)
 {
     saver *s = context;
+    const char *dropped = s->facts.arch->dropped;
     source from = {(char *)item->path, item->slot->address, 0};
     char path[WEFT_NN_PATH];
     weft_status status = WEFT_OK;
+    if (dropped && strncmp(item->path, dropped, strlen(dropped)) == 0)
+        return WEFT_OK;
     if (weft__name_to_gguf(s->facts.family, item->path, path, sizeof path) ||
         !weft__part_name(item->path, 0, path, sizeof path))
         return add_named(s, item->path, &from);
@@ -364,6 +368,8 @@ static weft_status save(saver *s, const char *text)
     status = weft__gguf_describe(f);
     if (status == WEFT_OK)
         status = weft__gguf_put_sampling(f);
+    if (status == WEFT_OK && s->from.settings)
+        status = weft__gguf_put_pooling(f, s->from.settings);
     for (int i = 0; i < f->n_divisors && status == WEFT_OK; i++)
         status = add(s, f->divisor_names[i], &(source){NULL, NULL, 0}, f->divisors[i]);
     if (status == WEFT_OK)
@@ -411,6 +417,7 @@ weft_status weft__model_save_gguf(weft_model *model, const char *path,
     if (s == NULL)
         return weft__out_of_memory(path, "saving the model");
     s->from = *from;
+    s->from.settings = from->settings ? from->settings : o->text;
     weft_status status = weft__gguf_facts_of(model, path, &s->facts);
     s->facts.type = o->type || from->keep ? o->type : "F32";
     s->facts.overrides = o->overrides;

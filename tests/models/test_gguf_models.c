@@ -261,7 +261,7 @@ static void what_is_refused(void)
     CHECK_OK(weft_gguf_save(path, &name, &x, 1, &arch, 1));
     CHECK_STATUS(weft_model_load(path, NULL, &model), WEFT_UNSUPPORTED);
     CHECK_CONTAINS(weft_error_message(), "'t5' is unsupported (supported: ");
-    CHECK_CONTAINS(weft_error_message(), ", gemma2, gemma3, gemma4, ");
+    CHECK_CONTAINS(weft_error_message(), ", gemma2, gemma3, gemma-embedding, gemma4, ");
     /* A tensor of no known part, before others that are well. */
     const weft_gguf_string llama = {"llama", 5};
     const weft_gguf_value known = {

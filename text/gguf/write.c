@@ -9,7 +9,7 @@
 #include "text/tokenizer/parts.h"
 #include "weft/memory.h"
 
-enum { SMALL = 24, KEY = 160 };
+enum { SMALL = 32, KEY = 160 };
 
 struct weft__gguf_text {
     weft_gguf_value *values;
@@ -122,6 +122,17 @@ static weft_status put_tokenizer(weft__gguf_text *t, const int32_t *eos, int n)
     put_flag(t, "tokenizer.ggml.add_bos_token", p->add_bos);
     put_flag(t, "tokenizer.ggml.add_eos_token", p->add_eos);
     put_flag(t, "tokenizer.ggml.add_space_prefix", p->add_space_prefix);
+    put_id(t, "tokenizer.ggml.cls_token_id", p->cls);
+    put_id(t, "tokenizer.ggml.seperator_token_id", p->sep);
+    put_flag(t, "tokenizer.ggml.normalizer.lowercase", p->lowercase);
+    put_flag(t, "tokenizer.ggml.normalizer.strip_accents", p->strip_accents);
+    put_flag(t, "tokenizer.ggml.remove_extra_whitespaces", p->remove_spaces);
+    if (p->charsmap)
+        put(t, (weft_gguf_value){.key = "tokenizer.ggml.precompiled_charsmap",
+                                 .type = WEFT_GGUF_UINT8,
+                                 .is_array = true,
+                                 .count = (int64_t)p->charsmap_size,
+                                 .data = p->charsmap});
     return status;
 }
 
@@ -208,7 +219,8 @@ static weft_status from_file(weft__gguf_text *t, const char *path)
         status = reserve(t, path, weft_gguf_value_count(t->file) + 1);
     for (int i = 0; status == WEFT_OK && i < weft_gguf_value_count(t->file); i++) {
         const weft_gguf_value *v = weft_gguf_value_at(t->file, i);
-        if (strncmp(v->key, "tokenizer.", 10) == 0 || is_description(v->key))
+        const bool model = strcmp(v->key, "tokenizer.ggml.token_type_count") == 0;
+        if ((strncmp(v->key, "tokenizer.", 10) == 0 && !model) || is_description(v->key))
             put(t, *v);
     }
     return status;

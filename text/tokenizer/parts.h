@@ -2,6 +2,7 @@
 #ifndef WEFT_TEXT_TOKENIZER_PARTS_H
 #define WEFT_TEXT_TOKENIZER_PARTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,9 +37,10 @@ typedef struct text_parts {
     size_t merge_count;
     int32_t bos, eos, unknown, pad; /* -1: none */
     text_choice add_bos, add_eos, add_space_prefix;
-    int32_t cls, sep;              /* "bert": put around a text; -1: bos and eos are used */
-    text_choice remove_spaces;     /* "t5": collapses adjacent spaces */
-    const unsigned char *charsmap; /* "t5": SentencePiece's compiled rules */
+    int32_t cls, sep;                     /* "bert": put around a text; -1: bos and eos are used */
+    text_choice lowercase, strip_accents; /* "bert" */
+    text_choice remove_spaces;            /* "t5": collapses adjacent spaces */
+    const unsigned char *charsmap;        /* "t5": SentencePiece's compiled rules */
     size_t charsmap_size;
 } text_parts;
 
@@ -66,8 +68,9 @@ typedef struct text_parts_made {
     text_string *tokens, *merges;
     float *scores;
     int32_t *types;
+    unsigned char *charsmap;
     char pre[32];
-    text_buffer texts; /* of padding tokens and merges */
+    text_buffer texts; /* of padding tokens, respelled ones and merges */
 } text_parts_made;
 
 /* `size` tokens; those that the tokenizer lacks become unused padding. WEFT_UNSUPPORTED, with the
@@ -75,5 +78,15 @@ typedef struct text_parts_made {
 weft_status weft__tokenizer_to_parts(const weft_tokenizer *tokenizer, int32_t size,
                                      text_parts_made *out);
 void weft__parts_release(text_parts_made *made);
+
+/* ---- parts_made_pieces.c -------------------------------------------------------------------- */
+
+/* Whether a token is stored with another text: `head`, and the text without its first `cut` bytes.
+ */
+bool weft__parts_respells(const weft_tokenizer *t, const char *text, size_t length, int32_t type,
+                          const char **head, size_t *cut);
+/* All but the tokens. */
+weft_status weft__parts_of_word_pieces(const weft_tokenizer *t, text_parts_made *out);
+weft_status weft__parts_of_unigram(const weft_tokenizer *t, text_parts_made *out);
 
 #endif

@@ -208,7 +208,7 @@ static int32_t type_of(const weft_tokenizer *t, int32_t id, const vocab_token *t
 {
     const char *text = weft__vocab_text(&t->model.vocab, token);
     const bool byte = t->model.byte_fallback && token->length == 6 && memcmp(text, "<0x", 3) == 0;
-    if (id == t->model.unknown)
+    if (id == t->model.unknown && t->model.kind != MODEL_WORD_PIECE)
         return TEXT_UNKNOWN;
     if (token->flags & TOKEN_SPECIAL)
         return TEXT_CONTROL;
@@ -217,26 +217,43 @@ static int32_t type_of(const weft_tokenizer *t, int32_t id, const vocab_token *t
     return byte ? TEXT_BYTE : TEXT_NORMAL;
 }
 
+/* Appends a text that is not the vocabulary's: of a padding token, or respelled. False: it is. */
+static bool respelled(const weft_tokenizer *t, int32_t id, const vocab_token *token,
+                      text_parts_made *out, weft_status *status)
+{
+    char name[24];
+    const char *head, *text = "";
+    size_t cut = 0, length = 0;
+    if (token) {
+        text = weft__vocab_text(&t->model.vocab, token);
+        length = token->length;
+        if (!weft__parts_respells(t, text, length, out->types[id], &head, &cut))
+            return false;
+    } else {
+        snprintf(name, sizeof name, "[PAD%d]", (int)id);
+        head = name;
+    }
+    *status = weft__bytes_append(&out->texts, head, strlen(head));
+    if (*status == WEFT_OK)
+        *status = weft__bytes_append(&out->texts, text + cut, length - cut);
+    out->tokens[id].length = strlen(head) + length - cut;
+    return true;
+}
+
 static weft_status put_tokens(const weft_tokenizer *t, int32_t size, text_parts_made *out)
 {
     const text_vocab *vocab = &t->model.vocab;
-    char name[24];
     out->tokens = weft_calloc((size_t)size, sizeof *out->tokens);
     out->types = weft_malloc((size_t)size * sizeof *out->types);
     if (!out->tokens || !out->types)
         return weft__out_of_memory(t->name, "the lists of its tokenizer");
     weft_status status = WEFT_OK;
-    /* Names of padding tokens are in a buffer that may move: only lengths now, pointers at the end.
-     */
+    /* Such texts are in a buffer that may move: only lengths now, pointers at the end. */
     for (int32_t id = 0; id < size && !status; id++) {
         const vocab_token *token = weft__vocab_token(vocab, id);
         out->types[id] = token ? type_of(t, id, token) : TEXT_UNUSED;
-        if (token) {
+        if (!respelled(t, id, token, out, &status))
             out->tokens[id] = (text_string){weft__vocab_text(vocab, token), token->length};
-            continue;
-        }
-        out->tokens[id].length = (size_t)snprintf(name, sizeof name, "[PAD%d]", (int)id);
-        status = weft__bytes_append(&out->texts, name, out->tokens[id].length);
     }
     out->parts.tokens = out->tokens;
     out->parts.types = out->types;
@@ -278,7 +295,7 @@ static void place_texts(text_parts_made *out)
 {
     const char *at = out->texts.data;
     for (size_t i = 0; i < out->parts.token_count; i++) {
-        if (out->types[i] != TEXT_UNUSED)
+        if (out->tokens[i].text)
             continue;
         out->tokens[i].text = at;
         at += out->tokens[i].length;
@@ -307,13 +324,24 @@ static weft_status put_affixes(const weft_tokenizer *t, text_parts *parts)
     return WEFT_OK;
 }
 
+/* Texts have none, except in the pretraining of encoders. */
+static bool is_mask(const weft_tokenizer *t, const vocab_token *token)
+{
+    static const char *const masks[] = {"<mask>", "[MASK]"};
+    const char *text = token ? weft__vocab_text(&t->model.vocab, token) : "";
+    const size_t n = token ? token->length : 0;
+    return n == strlen(masks[0]) &&
+           (memcmp(text, masks[0], n) == 0 || memcmp(text, masks[1], n) == 0);
+}
+
 static weft_status check_added(const weft_tokenizer *t)
 {
     const added_set *sets[] = {&t->raw, &t->normalized};
     for (size_t s = 0; s < 2; s++) {
         for (size_t i = 0; i < sets[s]->count; i++) {
             const added_token *token = &sets[s]->tokens[i];
-            if (token->single_word || token->lstrip || token->rstrip)
+            const vocab_token *own = weft__vocab_token(&t->model.vocab, token->id);
+            if (token->single_word || token->rstrip || (token->lstrip && !is_mask(t, own)))
                 return refuse(t, "an added token with single_word, lstrip or rstrip");
             if (t->model.vocab.tokens[token->id].flags & TOKEN_RENAMED)
                 return refuse(t, "an added token that the normalizer changes");
@@ -334,16 +362,21 @@ weft_status weft__tokenizer_to_parts(const weft_tokenizer *t, int32_t size, text
     if (t->model.vocab.size > size)
         return weft_fail(WEFT_INVALID, "%s: it has %d tokens, the model rows for %d", t->name,
                          (int)t->model.vocab.size, (int)size);
-    weft_status status = t->model.kind != MODEL_BPE ? refuse(t, "a model that is not BPE")
-                         : t->model.word_suffix     ? refuse(t, "its end_of_word_suffix")
-                                                    : check_added(t);
-    if (!status)
+    const bool pieces = t->model.kind == MODEL_WORD_PIECE, unigram = t->model.kind == MODEL_UNIGRAM;
+    weft_status status = t->model.kind != MODEL_BPE && !pieces && !unigram
+                             ? refuse(t, "a model that is not BPE, WordPiece or Unigram")
+                         : t->model.word_suffix ? refuse(t, "its end_of_word_suffix")
+                                                : check_added(t);
+    if (!status && !pieces)
         status = put_affixes(t, &out->parts);
     if (!status)
         status = put_tokens(t, size, out);
     if (!status)
-        status = t->model.byte_level ? choose_pre(t, out) : choose_marks(t, out);
-    if (!status && strcmp(out->parts.model, "llama") != 0)
+        status = pieces                ? weft__parts_of_word_pieces(t, out)
+                 : unigram             ? weft__parts_of_unigram(t, out)
+                 : t->model.byte_level ? choose_pre(t, out)
+                                       : choose_marks(t, out);
+    if (!status && t->model.kind == MODEL_BPE && strcmp(out->parts.model, "llama") != 0)
         status = put_merges(t, out);
     if (!status)
         place_texts(out);
@@ -356,6 +389,7 @@ void weft__parts_release(text_parts_made *made)
     weft_free(made->merges);
     weft_free(made->scores);
     weft_free(made->types);
+    weft_free(made->charsmap);
     weft__bytes_release(&made->texts);
     *made = (text_parts_made){0};
 }

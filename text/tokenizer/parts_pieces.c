@@ -31,7 +31,8 @@ static weft_status use_json(const text_parts *p, weft__text *json, weft_tokenize
 
 /* ---- bert ----------------------------------------------------------------------------------- */
 
-/* Converters write a token that begins a word with a mark, "##x" as "x", and "[X]" unchanged. */
+/* Converters write a token that begins a word with a mark, "##x" as "x", and control tokens, which
+ * are "[X]" in files without types, unchanged. */
 static bool is_bracketed(const text_string *token)
 {
     return token->length > 1 && token->text[0] == '[' && token->text[token->length - 1] == ']';
@@ -46,7 +47,8 @@ weft_status weft__parts_respell(const text_parts *p, text_buffer *texts, text_st
         const text_string *token = &p->tokens[i];
         const bool first = token->length >= 3 && memcmp(token->text, MARK, 3) == 0;
         const size_t before = texts->length;
-        if (!first && !is_bracketed(token))
+        const bool control = p->types && p->types[i] == TEXT_CONTROL;
+        if (!first && !control && !is_bracketed(token))
             status = weft__bytes_append(texts, "##", 2);
         if (!status)
             status = weft__bytes_append(texts, token->text + (first ? 3 : 0),
@@ -61,10 +63,12 @@ weft_status weft__parts_respell(const text_parts *p, text_buffer *texts, text_st
     return status;
 }
 
-/* The metadata does not record whether text is lowercased. If it is, the vocabulary has no
- * upper-case letter. */
+/* Most files do not record whether text is lowercased. If it is, the vocabulary has no upper-case
+ * letter. */
 static bool is_cased(const text_parts *p)
 {
+    if (p->lowercase != TEXT_DEFAULT)
+        return p->lowercase == TEXT_NO;
     for (size_t i = 0; i < p->token_count; i++) {
         const text_string *token = &p->tokens[i];
         const bool normal = !p->types || p->types[i] == TEXT_NORMAL;
@@ -89,10 +93,14 @@ weft_status weft__parts_use_word_pieces(const text_parts *p, weft_tokenizer *t)
     if (t->model.subword_prefix == NULL)
         return weft__out_of_memory(p->name, "its tokenizer");
     weft__text_format(&json,
-                      "{\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":%s},"
+                      "{\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":%s,"
+                      "\"strip_accents\":%s},"
                       "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
                       "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}}",
-                      is_cased(p) ? "false" : "true");
+                      is_cased(p) ? "false" : "true",
+                      p->strip_accents == TEXT_DEFAULT ? "null"
+                      : p->strip_accents == TEXT_YES   ? "true"
+                                                       : "false");
     weft_status status = use_json(p, &json, t);
     if (!status && first >= 0 && p->add_bos != TEXT_NO)
         status = weft__ids_append(&t->prefix, first);

@@ -1,0 +1,158 @@
+"""Compares encoders and embedders in GGUF files that `weft convert` writes with llama.cpp.
+
+    python tests/golden/models/encoders_against_llama_cpp.py build/cli/weft [fixture or folder...]
+
+Hidden states of llama.cpp are compared with transformers', as it is and with gelu in the way of
+llama.cpp, which looks its tanh form up in a table in float16 (`Gelu`); the tokens of texts with
+those of the tokenizer; pooled embeddings, and those of `weft embed` from the file, with
+sentence-transformers'. Needs llama-cpp-python (findings of 0.3.36), transformers and
+sentence-transformers.
+"""
+import ctypes
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy
+import torch
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+from peers import Table, run
+
+FIXTURES = ["bert", "roberta", "xlm-roberta", "modernbert", "embedder-gemma3", "embedder-qwen3"]
+TEXTS = ["A king.", "A queen is not a king, and Zürich is no Éclair!", "one two three four",
+         "北京 is a city; don't e-mail x@y.org.", "Wherefore art thou 12345 unbelievable?"]
+NO_TOKENIZER = {"xlm-roberta": "its normalizer"}  # NFKC, which is not compiled rules
+NO_POOLING = ["embedder-gemma3"]  # its linears are not in the file
+
+
+class Gelu(torch.nn.Module):
+    """ggml's, of numbers in float16 between -10 and 10."""
+
+    def forward(self, x):
+        y = torch.nn.functional.gelu(x.half().float(), approximate="tanh").half().float()
+        return torch.where(x <= -10, 0.0, torch.where(x >= 10, x, y))
+
+
+class Encoder:
+    def __init__(self, path, pooling):
+        import llama_cpp as c
+        self.c, self.pooled = c, pooling < 0
+        self.quiet = c.llama_log_callback(lambda *_: None)
+        c.llama_log_set(self.quiet, ctypes.c_void_p(0))
+        o = c.llama_model_default_params()
+        o.use_extra_bufts = False
+        self.model = c.llama_model_load_from_file(str(path).encode(), o)
+        if not self.model:
+            raise RuntimeError(f"llama.cpp cannot load {path}")
+        o = c.llama_context_default_params()
+        o.n_ctx = o.n_batch = o.n_ubatch = 64
+        o.embeddings, o.pooling_type, o.flash_attn_type = True, pooling, 0
+        o.type_k = o.type_v = c.GGML_TYPE_F32
+        o.n_threads = o.n_threads_batch = 1
+        self.context = c.llama_init_from_model(self.model, o)
+        self.width = c.llama_model_n_embd(self.model)
+
+    def __call__(self, ids):
+        c, n = self.c, len(ids)
+        c.llama_memory_clear(c.llama_get_memory(self.context), True)
+        batch = c.llama_batch_init(n, 0, 1)
+        batch.n_tokens = n
+        for i, token in enumerate(ids):
+            batch.token[i], batch.pos[i], batch.n_seq_id[i] = int(token), i, 1
+            batch.seq_id[i][0], batch.logits[i] = 0, 1
+        if c.llama_decode(self.context, batch):
+            raise RuntimeError("llama_decode failed")
+        rows = [c.llama_get_embeddings_seq(self.context, 0)] if self.pooled else [
+            c.llama_get_embeddings_ith(self.context, i) for i in range(n)]
+        out = numpy.array([numpy.ctypeslib.as_array(r, (self.width,)).copy() for r in rows])
+        c.llama_batch_free(batch)
+        return out[0] / numpy.linalg.norm(out[0]) if self.pooled else out
+
+    def tokens(self, text):
+        data = text.encode()
+        room = (self.c.llama_token * (len(data) + 8))()
+        vocab = self.c.llama_model_get_vocab(self.model)
+        n = self.c.llama_tokenize(vocab, data, len(data), room, len(room), True, False)
+        return list(room[:n])
+
+
+def in_llama(path, ids, pooling):
+    """In a process of its own: llama.cpp aborts on what it does not expect."""
+    done = subprocess.run([sys.executable, __file__, "--llama", path, json.dumps(ids),
+                           str(pooling)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"llama.cpp fails: {done.stderr[-200:]}")
+    return [numpy.array(rows) for rows in json.loads(done.stdout)]
+
+
+def hidden_states(source, rows, like_ggml):
+    import transformers
+    from transformers import AutoModel
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    model = AutoModel.from_pretrained(source, dtype=torch.float32, attn_implementation="eager").eval()
+    if like_ggml:
+        for name, module in list(model.named_modules()):
+            for part in ("intermediate_act_fn", "act", "act_fn"):
+                if hasattr(module, part) and "SiLU" not in type(getattr(module, part)).__name__:
+                    setattr(module, part, Gelu())
+    with torch.no_grad():
+        return [model(input_ids=torch.tensor([row])).last_hidden_state[0].numpy() for row in rows]
+
+
+def limit(name):
+    """Differences of 1e-7 round to another number in float16 now and then."""
+    return 2e-5 if name == "embedder-qwen3" else 7e-4 if name in FIXTURES else 2e-3
+
+
+def apart(a, b):
+    return numpy.concatenate(a), numpy.concatenate(b)
+
+
+def check(table, weft, name, source, folder):
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoTokenizer
+    file = folder / "model.gguf"
+    model = SentenceTransformer(str(source), device="cpu")
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    rows = [tokenizer(text)["input_ids"][:64] for text in TEXTS]
+    without = ["--no-tokenizer"] if name in NO_TOKENIZER else []
+    if without:
+        table.refused(name, "the tokenizer", NO_TOKENIZER[name],
+                      lambda: run(weft, "convert", source, file, "--type", "f32"))
+    run(weft, "convert", source, file, "--type", "f32", *without)
+    table.apart(name, "hidden states", lambda: apart(
+        in_llama(file, rows, 0), hidden_states(source, rows, False)), 0.01)
+    table.apart(name, "hidden states with llama.cpp's gelu", lambda: apart(
+        in_llama(file, rows, 0), hidden_states(source, rows, True)), limit(name))
+    expected = model.encode(TEXTS, prompt="", normalize_embeddings=True)
+    if name not in NO_POOLING:
+        table.apart(name, "pooled in llama.cpp", lambda: (
+            numpy.array(in_llama(file, rows, -1)), expected), 0.01)
+    if not without:
+        table.equal(name, "tokens", lambda: (
+            [Encoder(file, 0).tokens(text) for text in TEXTS], rows))
+    if not without and name not in NO_POOLING:
+        table.apart(name, "weft embed", lambda: (numpy.array([
+            numpy.fromstring(line, sep=" ") for line in
+            run(weft, "embed", file, *TEXTS).splitlines()]), expected), 1e-5)
+
+
+def main(weft, names):
+    table = Table()
+    for name in names or FIXTURES:
+        source = Path(name) if "/" in name else HERE / name
+        with tempfile.TemporaryDirectory() as folder:
+            check(table, weft, source.name, source, Path(folder))
+    table.end()
+
+
+if sys.argv[1] == "--llama":
+    encoder = Encoder(sys.argv[2], int(sys.argv[4]))
+    print(json.dumps([encoder(row).tolist() for row in json.loads(sys.argv[3])]))
+else:
+    main(sys.argv[1], sys.argv[2:])
