@@ -28,7 +28,7 @@ static weft_array *halves(const reader *r, int i, int64_t heads)
 {
     const weft_gguf_entry *e = weft_gguf_at(r->file, i);
     const int64_t rows = e->shape.at[0];
-    if (rows % (2 * heads) != 0)
+    if (rows < 1 || heads > rows || rows % (2 * heads) != 0)
         return weft_error_array("%s: tensor '%s': %lld rows for %lld heads",
                                 weft_gguf_path(r->file), weft_printable(e->name), (long long)rows,
                                 (long long)heads);

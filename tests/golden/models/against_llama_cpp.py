@@ -102,7 +102,9 @@ def compare(name, command, source, folder, ids, expected, config, positions=None
     print(f"{name}: deviation {ours.std():.4f}, largest difference weft - llama.cpp {off:.2g}{more}")
     if not off <= limit(config) * ours.std():
         raise Finding(f"they differ by {off:.3g}")
-    if positions is None and expected is not None and limit(config) < 0.01:
+    chosen_by_context = config["model_type"] == "phi3"  # llama.cpp chooses longrope's factors so
+    if (positions is None and expected is not None and limit(config) < 0.01
+            and not chosen_by_context):
         with safe_open(Path(source) / "reference.safetensors", "np") as f:
             greedy = f.get_tensor("greedy")
         if not (llama_logits_apart(path, greedy, folder, "--greedy") == greedy).all():
