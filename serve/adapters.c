@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "serve/server.h"
+#include "serve/teach.h"
 #include "weft/adapter.h"
 #include "weft/memory.h"
 
@@ -268,6 +268,7 @@ typedef struct loading {
     serve_server *server;
     const char *name, *path;
     bool replaces;
+    char job[SERVE_ID]; /* that has trained the adapter; "": none */
 } loading;
 
 static weft_status check_room(serve_server *server, const loading *l)
@@ -293,10 +294,14 @@ static weft_status load_entry(void *context)
 {
     const loading *l = context;
     weft_status status = check_room(l->server, l);
-    char *path = weft_format("%s/%s", l->server->options.adapter_folder, l->path);
-    if (path == NULL)
-        return weft_fail(WEFT_MEMORY, "out of memory for a path");
-    if (status == WEFT_OK)
+    char *path = NULL;
+    if (status == WEFT_OK && l->path == NULL)
+        status = serve_job_adapter(l->server->teacher, l->job, &path);
+    else if (status == WEFT_OK)
+        path = weft_format("%s/%s", l->server->options.adapter_folder, l->path);
+    if (status == WEFT_OK && path == NULL)
+        status = weft_fail(WEFT_MEMORY, "out of memory for a path");
+    if (status == WEFT_OK && l->path != NULL)
         status = check_entry(path, 0);
     if (status == WEFT_OK)
         status = load(l->server, l->name, path);
@@ -305,6 +310,15 @@ static weft_status load_entry(void *context)
 }
 
 /* ---- routes --------------------------------------------------------------------------------- */
+
+/* Keeps records of jobs as they are; without a state folder there are none. */
+static void hold_records(serve_server *server, bool hold)
+{
+    if (server->teacher != NULL && hold)
+        pthread_mutex_lock(&server->teacher->disk);
+    else if (server->teacher != NULL)
+        pthread_mutex_unlock(&server->teacher->disk);
+}
 
 static weft_status read_names(serve_request *r, loading *out)
 {
@@ -316,15 +330,50 @@ static weft_status read_names(serve_request *r, loading *out)
         status = serve_read_flag(r->json, "load_inplace", &out->replaces);
     if (status == WEFT_OK && out->name == NULL)
         status = weft_fail(WEFT_INVALID, "lora_name: expected a string");
+    if (status == WEFT_OK)
+        (void)serve_job_of_model(r->server->teacher, out->name, out->job);
     return status == WEFT_OK ? check_name(r->server, "lora_name", out->name) : status;
+}
+
+static weft_status check_path(const loading *l)
+{
+    if (l->job[0] != '\0' && l->path != NULL)
+        return weft_fail(WEFT_INVALID,
+                         "lora_path: \"%s\" is the model of a job, which is loaded without a path",
+                         l->name);
+    if (l->job[0] == '\0' && (l->path == NULL || !serve_is_name(l->path)))
+        return weft_fail(WEFT_INVALID, "lora_path: expected the name of an entry of the folder "
+                                       "of adapters, without slashes");
+    return WEFT_OK;
+}
+
+/* Records that a job's model has been loaded again, unless it was deleted meanwhile. */
+static weft_status keep_loaded(serve_request *r, loading *l)
+{
+    serve_server *server = r->server;
+    weft_status status;
+    hold_records(server, true);
+    if (serve_job_of_model(server->teacher, l->name, l->job)) {
+        status =
+            serve_record_mark(server->teacher, &server->teacher->jobs, l->job, "unloaded", false);
+    } else {
+        (void)serve_adapter_unlist(server, l->name);
+        status = serve_refuse_unknown(r, "model", l->name);
+    }
+    hold_records(server, false);
+    return status;
 }
 
 /* serve_compute_fn */
 static weft_status load_adapter(serve_choice *c)
 {
     loading l;
-    const weft_status status = read_names(c->request, &l);
-    return status == WEFT_OK ? serve_compute(c->request, load_entry, &l) : status;
+    weft_status status = read_names(c->request, &l);
+    if (status == WEFT_OK)
+        status = check_path(&l);
+    if (status == WEFT_OK)
+        status = serve_compute(c->request, load_entry, &l);
+    return status == WEFT_OK && l.job[0] != '\0' ? keep_loaded(c->request, &l) : status;
 }
 
 static void answer(serve_request *r, serve_text *out)
@@ -349,9 +398,8 @@ weft_status serve_run_load_adapter(serve_request *r)
 {
     loading l;
     weft_status status = begin(r, &l);
-    if (status == WEFT_OK && (l.path == NULL || !serve_is_name(l.path)))
-        status = weft_fail(WEFT_INVALID, "lora_path: expected the name of an entry of the folder "
-                                         "of adapters, without slashes");
+    if (status == WEFT_OK)
+        status = check_path(&l);
     if (status == WEFT_OK)
         status = serve_make_choices(r, 1);
     if (status != WEFT_OK)
@@ -360,17 +408,38 @@ weft_status serve_run_load_adapter(serve_request *r)
     return serve_start_choices(r, 1, load_adapter);
 }
 
+/* Takes an adapter out of the list. That of a job stays unloaded after a restart. Records are held.
+ */
+static weft_status unload(serve_request *r, loading *l)
+{
+    serve_server *server = r->server;
+    serve_adapter *adapter = serve_adapter_find(server, l->name);
+    weft_status status = WEFT_OK;
+    if (adapter == NULL) {
+        const serve_error error = serve_error_make(404, "there is no adapter \"%s\"", l->name);
+        return serve_refuse(r, &error);
+    }
+    if (serve_job_of_model(server->teacher, l->name, l->job))
+        status =
+            serve_record_mark(server->teacher, &server->teacher->jobs, l->job, "unloaded", true);
+    if (status == WEFT_OK)
+        (void)serve_adapter_unlist(server, l->name);
+    serve_adapter_drop(server, adapter);
+    return status;
+}
+
 weft_status serve_run_unload_adapter(serve_request *r)
 {
     loading l;
     serve_text out = {0};
-    const weft_status status = begin(r, &l);
+    weft_status status = begin(r, &l);
+    if (status == WEFT_OK) {
+        hold_records(r->server, true);
+        status = unload(r, &l);
+        hold_records(r->server, false);
+    }
     if (status != WEFT_OK)
         return status;
-    if (!serve_adapter_unlist(r->server, l.name)) {
-        const serve_error error = serve_error_make(404, "there is no adapter \"%s\"", l.name);
-        return serve_refuse(r, &error);
-    }
     serve_put(&out, "adapter %r is unloaded\n", l.name);
     serve_reply(r, 200, "text/plain", &out);
     return WEFT_OK;

@@ -142,8 +142,6 @@ static weft_status create(serve_request *r, serve_teacher *teacher, const serve_
     pthread_mutex_lock(&teacher->lock);
     weft_status status = check_job(r, teacher, q, oldest);
     pthread_mutex_unlock(&teacher->lock);
-    if (status == WEFT_OK && oldest[0] != '\0')
-        remove_job(teacher, oldest);
     if (status == WEFT_OK) {
         serve_put_job(&text, r, q, id);
         json_object *record = serve_record_make(&text);
@@ -151,6 +149,8 @@ static weft_status create(serve_request *r, serve_teacher *teacher, const serve_
             serve_job_log(record, "info", 0, "Created fine-tuning job: %s", id);
         status = serve_record_add(teacher, &teacher->jobs, record);
     }
+    if (status == WEFT_OK && oldest[0] != '\0')
+        remove_job(teacher, oldest);
     pthread_mutex_unlock(&teacher->disk);
     if (status != WEFT_OK)
         return status;
@@ -294,49 +294,28 @@ weft_status serve_run_delete_job(serve_request *r)
     return status;
 }
 
-/* The job that has trained a model; NULL: none. The lock is held. */
-static json_object *find_trainer(const serve_teacher *teacher, const char *model)
+bool serve_job_of_model(serve_teacher *teacher, const char *model, char id[SERVE_ID])
 {
-    for (size_t i = 0; i < json_object_array_length(teacher->jobs.list); i++) {
+    bool found = false;
+    if (teacher == NULL)
+        return false;
+    pthread_mutex_lock(&teacher->lock);
+    for (size_t i = 0; i < json_object_array_length(teacher->jobs.list) && !found; i++) {
         json_object *record = json_object_array_get_idx(teacher->jobs.list, i);
         const char *name = serve_job_model(record);
-        if (name != NULL && strcmp(name, model) == 0)
-            return record;
+        found = name != NULL && strcmp(name, model) == 0;
+        if (found)
+            snprintf(id, SERVE_ID, "%s", serve_record_id(record));
     }
-    return NULL;
-}
-
-/* Marks a model as deleted, and saves that. */
-static weft_status mark_deleted(serve_teacher *teacher, const char *id, bool deleted)
-{
-    pthread_mutex_lock(&teacher->lock);
-    json_object *record = serve_record_find(&teacher->jobs, id);
-    if (record != NULL)
-        serve_record_set(record, "deleted", deleted);
     pthread_mutex_unlock(&teacher->lock);
-    return serve_record_store(teacher, &teacher->jobs, id);
+    return found;
 }
 
-weft_status serve_run_delete_model(serve_request *r)
+/* Deletes the model of a job: its record first, so that it does not come back. `disk` is held. */
+static weft_status delete_model(serve_request *r, serve_teacher *teacher, const char *id)
 {
-    serve_teacher *teacher = r->server->teacher;
-    serve_adapter *adapter = serve_adapter_find(r->server, r->path);
-    const bool known = adapter != NULL || strcmp(r->path, r->server->options.name) == 0;
-    char id[64] = "";
-    serve_adapter_drop(r->server, adapter);
-    if (teacher != NULL) {
-        pthread_mutex_lock(&teacher->lock);
-        json_object *record = find_trainer(teacher, r->path);
-        if (record != NULL)
-            snprintf(id, sizeof id, "%s", serve_record_id(record));
-        pthread_mutex_unlock(&teacher->lock);
-    }
-    if (id[0] == '\0')
-        return known ? weft_fail(WEFT_INVALID, "only models that jobs have trained can be deleted")
-                     : serve_refuse_unknown(r, "model", r->path);
-    if (mark_deleted(teacher, id, true) != WEFT_OK) {
+    if (serve_record_mark(teacher, &teacher->jobs, id, "deleted", true) != WEFT_OK) {
         const serve_error error = serve_error_of(WEFT_IO, false);
-        (void)mark_deleted(teacher, id, false);
         return serve_refuse(r, &error);
     }
     (void)serve_adapter_unlist(r->server, r->path);
@@ -344,6 +323,27 @@ weft_status serve_run_delete_model(serve_request *r)
     if (folder != NULL)
         serve_remove_folder(folder);
     weft_free(folder);
-    serve_reply_deleted(r, r->path, "model");
     return WEFT_OK;
+}
+
+weft_status serve_run_delete_model(serve_request *r)
+{
+    serve_teacher *teacher = r->server->teacher;
+    char id[SERVE_ID];
+    if (teacher != NULL)
+        pthread_mutex_lock(&teacher->disk);
+    const bool trained = serve_job_of_model(teacher, r->path, id);
+    weft_status status = trained ? delete_model(r, teacher, id) : WEFT_OK;
+    if (teacher != NULL)
+        pthread_mutex_unlock(&teacher->disk);
+    if (!trained) {
+        serve_adapter *adapter = serve_adapter_find(r->server, r->path);
+        const bool known = adapter != NULL || strcmp(r->path, r->server->options.name) == 0;
+        serve_adapter_drop(r->server, adapter);
+        return known ? weft_fail(WEFT_INVALID, "only models that jobs have trained can be deleted")
+                     : serve_refuse_unknown(r, "model", r->path);
+    }
+    if (status == WEFT_OK)
+        serve_reply_deleted(r, r->path, "model");
+    return status;
 }

@@ -261,6 +261,7 @@ static const serve_route routes[] = {
     {.method = "POST",
      .path = "/v1/unload_lora_adapter",
      .loads = true,
+     .waits = true,
      .run = serve_run_unload_adapter},
     {"POST", "/v1/files", .waits = true, .run = serve_run_upload},
     {"GET", "/v1/files", .run = serve_run_list_files},

@@ -192,16 +192,39 @@ static const char *write_text(json_object *record)
     return json_object_to_json_string_ext(record, JSON_C_TO_STRING_NOSLASHESCAPE);
 }
 
-weft_status serve_record_store(serve_teacher *teacher, const serve_records *records, const char *id)
+/* As serve_record_store. `disk` is held. */
+static weft_status store(serve_teacher *teacher, const serve_records *records, const char *id)
 {
-    pthread_mutex_lock(&teacher->disk);
     pthread_mutex_lock(&teacher->lock);
     json_object *record = serve_record_find(records, id);
     char *text = record != NULL ? weft_strdup(write_text(record)) : NULL;
     pthread_mutex_unlock(&teacher->lock);
     const weft_status status = record != NULL ? write_record(records, id, text) : WEFT_OK;
-    pthread_mutex_unlock(&teacher->disk);
     weft_free(text);
+    return status;
+}
+
+weft_status serve_record_store(serve_teacher *teacher, const serve_records *records, const char *id)
+{
+    pthread_mutex_lock(&teacher->disk);
+    const weft_status status = store(teacher, records, id);
+    pthread_mutex_unlock(&teacher->disk);
+    return status;
+}
+
+weft_status serve_record_mark(serve_teacher *teacher, const serve_records *records, const char *id,
+                              const char *key, bool value)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 2; i++) { /* the second time back again, after a failure */
+        pthread_mutex_lock(&teacher->lock);
+        json_object *record = serve_record_find(records, id);
+        if (record != NULL)
+            serve_record_set(record, key, i == 0 ? value : !value);
+        pthread_mutex_unlock(&teacher->lock);
+        if (i > 0 || (status = store(teacher, records, id)) == WEFT_OK)
+            break;
+    }
     return status;
 }
 

@@ -31,21 +31,6 @@ typedef struct task {
 
 /* ---- the model of a job --------------------------------------------------------------------- */
 
-/* Reads the best adapter of a run with validation, else the last one. */
-static weft_status read_adapter(const serve_teacher *teacher, const char *id, const char *name,
-                                serve_adapter **out)
-{
-    char *best = weft_format("%s/%s/best", teacher->runs, id),
-         *last = weft_format("%s/%s/last", teacher->runs, id);
-    const bool validated = best != NULL && access(best, F_OK) == 0;
-    const char *path = validated ? best : last;
-    const weft_status status = path != NULL ? serve_adapter_read(teacher->server, name, path, out)
-                                            : weft_fail(WEFT_MEMORY, "out of memory for a path");
-    weft_free(best);
-    weft_free(last);
-    return status;
-}
-
 /* Checks that a job was created for the model that is served. */
 static weft_status check_base(const serve_server *server, json_object *record)
 {
@@ -59,12 +44,39 @@ static weft_status check_base(const serve_server *server, json_object *record)
                      serve_record_text(record, "model"), weft_printable(base), now);
 }
 
-/* Finds the i-th job that has a model; false: its model cannot be served, which is logged. */
+weft_status serve_job_adapter(serve_teacher *teacher, const char *id, char **path)
+{
+    pthread_mutex_lock(&teacher->lock);
+    const weft_status status = check_base(teacher->server, serve_record_find(&teacher->jobs, id));
+    pthread_mutex_unlock(&teacher->lock);
+    *path = NULL;
+    if (status != WEFT_OK)
+        return status;
+    *path = weft_format("%s/%s/best", teacher->runs, id);
+    if (*path == NULL || access(*path, F_OK) == 0)
+        return *path != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "out of memory for a path");
+    weft_free(*path);
+    *path = weft_format("%s/%s/last", teacher->runs, id);
+    return *path != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "out of memory for a path");
+}
+
+static weft_status read_adapter(serve_teacher *teacher, const char *id, const char *name,
+                                serve_adapter **out)
+{
+    char *path;
+    weft_status status = serve_job_adapter(teacher, id, &path);
+    if (status == WEFT_OK)
+        status = serve_adapter_read(teacher->server, name, path, out);
+    weft_free(path);
+    return status;
+}
+
+/* Finds the i-th job, if its model is to be served; one that cannot be is logged. */
 static bool find_model(serve_teacher *teacher, size_t i, char id[STEP], char name[129])
 {
     pthread_mutex_lock(&teacher->lock);
     json_object *record = json_object_array_get_idx(teacher->jobs.list, i);
-    const char *model = serve_job_model(record);
+    const char *model = serve_record_number(record, "unloaded") ? NULL : serve_job_model(record);
     const bool fits = model != NULL && check_base(teacher->server, record) == WEFT_OK;
     snprintf(id, STEP, "%s", serve_record_id(record));
     snprintf(name, 129, "%s", model != NULL ? model : "");

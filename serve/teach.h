@@ -3,8 +3,8 @@
  *
  * A record is {"id", "created_at", "object": as clients see it}, saved as FOLDER/ID.json; that of a
  * job also has "words", the options of weft train without paths, "events", "base", the identity of
- * the model, and "deaths", how often the process has ended since its last checkpoint. The state
- * folder is
+ * the model, "deaths", how often the process has ended since its last checkpoint, and "deleted" and
+ * "unloaded", what has become of its model. The state folder is
  *
  *     files/ID.json, files/ID.jsonl    uploaded files
  *     jobs/ID.json                     jobs
@@ -17,7 +17,8 @@
 
 enum {
     SERVE_RECORDS = 1000, /* the most of each kind */
-    SERVE_PAGE = 1000     /* the most values of a page of answers */
+    SERVE_PAGE = 1000,    /* the most values of a page of answers */
+    SERVE_ID = 64         /* room for an id */
 };
 
 typedef struct serve_records {
@@ -57,6 +58,10 @@ void serve_record_remove(serve_teacher *teacher, serve_records *records, const c
 /* Saves a record as it is now. Neither lock is held. */
 weft_status serve_record_store(serve_teacher *teacher, const serve_records *records,
                                const char *id);
+/* Sets a flag of a record and saves it; after a failure the flag is as before. `disk` is held, and
+ * `lock` is not. */
+weft_status serve_record_mark(serve_teacher *teacher, const serve_records *records, const char *id,
+                              const char *key, bool value);
 const char *serve_record_text(json_object *record, const char *key); /* of its object; or NULL */
 const char *serve_record_id(json_object *record);
 int64_t serve_record_number(json_object *record, const char *key);
@@ -117,8 +122,17 @@ bool serve_job_has_ended(json_object *record);
 const char *serve_job_model(json_object *record);
 /* Makes a job fail; `param`: the file that is wrong, or NULL. */
 void serve_job_fail(json_object *record, const char *code, const char *message, const char *param);
+/* The id of the job that has trained a model, and has not been deleted; false: none. Takes the
+ * lock. */
+bool serve_job_of_model(serve_teacher *teacher, const char *model, char id[SERVE_ID]);
 /* The folder of a job's run, which the caller frees. */
 char *serve_job_folder(const serve_teacher *teacher, const char *id);
+
+/* ---- teach.c -------------------------------------------------------------------------------- */
+
+/* Sets *path, which the caller frees, to the adapter that a job has trained: the best one of a run
+ * with validation, else the last one. WEFT_INVALID if it is of another model than the server's. */
+weft_status serve_job_adapter(serve_teacher *teacher, const char *id, char **path);
 
 /* ---- events.c ------------------------------------------------------------------------------- */
 

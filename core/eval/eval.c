@@ -107,6 +107,7 @@ int weft_device_counters(weft_device *device, weft_counter *out, int max)
 static _Thread_local struct {
     weft_pause_fn *call;
     void *context;
+    int disks; /* waits that have begun, one within the other */
 } pausing;
 
 void weft_set_pause(weft_pause_fn *pause, void *context)
@@ -122,9 +123,12 @@ bool weft__pauses(void)
 
 void weft__pause(weft_pause_point point)
 {
-    if (pausing.call) {
+    if (point == WEFT_PAUSE_DISK && pausing.disks++ > 0)
+        return;
+    if (point == WEFT_PAUSE_DISK_DONE && --pausing.disks > 0)
+        return;
+    if (pausing.call)
         pausing.call(pausing.context, point);
-    }
 }
 
 /* ---- evaluation ----------------------------------------------------------------------------- */

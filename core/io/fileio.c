@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/eval/pause.h"
 #include "core/failure.h"
 #include "core/io/folder.h"
 #include "core/io/kind.h"
@@ -106,6 +107,8 @@ weft_status weft__writer_open(const char *path, weft__writer **out)
         *out = w;
     else
         writer_free(w);
+    if (status == WEFT_OK)
+        weft__pause(WEFT_PAUSE_DISK);
     return status;
 }
 
@@ -173,6 +176,7 @@ weft_status weft__writer_close(weft__writer *writer, weft_status status)
     else
         unlink(writer->temporary);
     writer_free(writer);
+    weft__pause(WEFT_PAUSE_DISK_DONE);
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/eval/pause.h"
 #include "core/failure.h"
 #include "core/io/fileio.h"
 #include "core/io/temporary.h"
@@ -28,10 +29,12 @@ bool weft__exists(const char *path)
 void weft__folder_sync(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
+    if (fd < 0)
+        return;
+    weft__pause(WEFT_PAUSE_DISK);
+    fsync(fd);
+    close(fd);
+    weft__pause(WEFT_PAUSE_DISK_DONE);
 }
 
 /* ---- what may be overwritten ---------------------------------------------------------------- */

@@ -163,8 +163,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_eval_n(weft_array *const *arrays, int n
 WEFT_NODISCARD WEFT_API weft_status weft_eval_async(weft_array *const *arrays, int n);
 
 /* Where a thread pauses, so that another one can use the same model: between the kernels of an
- * evaluation on the CPU alone, after each evaluation, and before and after a wait for a disk,
- * during which it does not use a module. */
+ * evaluation on the CPU alone, after each evaluation, and before and after a wait for a disk, such
+ * as every file that the library writes, during which it does not use a module. */
 typedef enum weft_pause_point {
     WEFT_PAUSE_INSIDE = 0,
     WEFT_PAUSE_AFTER,

@@ -162,6 +162,23 @@ def jobs(b, folder):
         b.shot(folder, "jobs-%d" % width)
         if width == 390:
             no_scroll_sideways(b)
+    # The server fails twice: the page goes on. Then nothing is asked for, since the job has ended.
+    b.run("""window.asked = [], window.plain = window.fetch, window.fail = 2;
+        window.fetch = (path, ...rest) => {
+            asked.push([path, performance.now()]);
+            return path.includes("fine_tuning") && fail-- > 0 ? Promise.reject(new Error("gone"))
+                                                              : plain(path, ...rest);
+        };
+        loadJobs()""")
+    b.wait("at('list').textContent === 'gone'")
+    b.wait("at('list').textContent.includes('succeeded')")
+    times = [t for path, t in b.run("asked") if "jobs" in path]
+    check(len(times) == 3 and times[1] - times[0] > 1500 and times[2] - times[1] > 3500,
+          "longer and longer waits: %s" % b.run("asked"))
+    time.sleep(3)
+    check(len(b.run("asked.filter(([path]) => path.includes('jobs'))")) == 3,
+          "requests for a job that has ended: %s" % b.run("asked"))
+    b.run("window.fetch = plain; 0")
     b.run("at('show-jobs').click()")
 
 

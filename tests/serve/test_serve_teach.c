@@ -36,8 +36,8 @@ static int read_port(const char *log)
     return port;
 }
 
-/* Starts `weft serve` with a state folder, and an option with its value (NULL: none). Fails within
- * seconds when it does not start. */
+/* Starts `weft serve` with a state folder, and an option with its value (NULL: none). Fails when
+ * it ends instead. */
 static command start_with(const char *state, const char *option, const char *value)
 {
     char log[600];
@@ -55,7 +55,7 @@ static command start_with(const char *state, const char *option, const char *val
         _exit(127);
     }
     bool ended = false;
-    for (int i = 0; i < 2000 && c.port == 0 && !ended; i++) {
+    for (int i = 0; i < 60000 && c.port == 0 && !ended; i++) {
         client_pause(10);
         ended = waitpid(c.process, NULL, WNOHANG) == c.process;
         c.port = read_port(log);
@@ -300,37 +300,56 @@ static char *pairs(int n)
     return text;
 }
 
-/* A preference job, which is stopped before its first update and continues there. */
-static void preference_jobs_stop_before_the_first_update(void)
+/* Creates a preference job and stops the server while it computes the reference. The caller frees
+ * the id; NULL: the reference was complete before. */
+static char *stop_in_reference(const char *state, const char *data)
 {
-    const char *state = check_temporary("pairs");
-    char *data = pairs(300);
-    size_t n = 0;
     command c = start(state);
-    char *expected = train_alone("pair", data,
-                                 "--objective dpo --seed 3 --steps 3 --batch-size 2 --lr 2e-4", &n);
     char *file = jobs_upload(c.port, "pairs.jsonl", data),
          *id = jobs_create(c.port, file,
                            ", \"seed\": 3, \"weft\": {\"steps\": 3}, \"method\": {\"type\": "
                            "\"dpo\", \"dpo\": {\"hyperparameters\": {\"batch_size\": 2}}}");
     char *progress = weft_format("%s/runs/%s/unfinished-reference.safetensors", state, id),
          *folder = weft_format("%s/runs/%s", state, id);
-    for (int i = 0; i < 1000 && access(folder, F_OK) != 0; i++) /* made before the reference */
-        client_pause(5);
-    client_pause(100);
+    for (int i = 0; i < 60000 && access(folder, F_OK) != 0; i++) /* made before the reference */
+        client_pause(1);
+    client_pause(50);
     stop(&c, SIGTERM);
-    expect_record(state, id, "\"status\":\"queued\"");
-    CHECK(access(progress, F_OK) == 0);
-    c = start(state);
+    const bool begun = access(progress, F_OK) == 0;
+    if (begun)
+        expect_record(state, id, "\"status\":\"queued\"");
+    else
+        weft_free(id);
+    weft_free(progress);
+    weft_free(folder);
+    weft_free(file);
+    return begun ? id : NULL;
+}
+
+/* A preference job, which is stopped before its first update and continues there. The reference of
+ * more pairs takes longer. */
+static void preference_jobs_stop_before_the_first_update(void)
+{
+    char state[512], name[32], *id = NULL, *data = NULL;
+    size_t n = 0;
+    for (int size = 300; id == NULL && size <= 300 << 6; size *= 4) {
+        weft_free(data);
+        data = pairs(size);
+        snprintf(name, sizeof name, "pairs-%d", size);
+        snprintf(state, sizeof state, "%s", check_temporary(name));
+        id = stop_in_reference(state, data);
+    }
+    if (!CHECK(id != NULL))
+        return;
+    char *expected = train_alone("pair", data,
+                                 "--objective dpo --seed 3 --steps 3 --batch-size 2 --lr 2e-4", &n);
+    command c = start(state);
     json_object *job = jobs_await(c.port, id);
     jobs_ended(job, "succeeded");
     expect_adapter(state, id, expected, n);
     json_object_put(job);
     stop(&c, SIGTERM);
     weft_free(expected);
-    weft_free(progress);
-    weft_free(folder);
-    weft_free(file);
     weft_free(data);
     weft_free(id);
 }

@@ -220,6 +220,12 @@ static void write_progress(const weft_dataset *d, const char *path, const float 
         (const weft_metadata[]){{"weft.samples", hash}, {"weft.examples", count}}, 2));
 }
 
+/* weft_pause_fn: counts waits for the disk. */
+static void count_disk(void *context, weft_pause_point point)
+{
+    *(int *)context += point == WEFT_PAUSE_DISK;
+}
+
 /* What was computed of a reference is kept, and not computed again. */
 static void an_unfinished_reference_continues(void)
 {
@@ -245,9 +251,13 @@ static void an_unfinished_reference_continues(void)
     for (int i = 0; i < 2 * EXAMPLES; i++)
         CHECK(weft_dataset_reference(d)[i] == (i < 4 ? 100 : all[i]));
     /* One that was cancelled keeps them, too, and leaves the dataset as it was. */
+    int disks = 0;
     weft_cancel_set(cancel);
+    weft_set_pause(count_disk, &disks);
     CHECK_STATUS(weft_dataset_add_reference(d, model, &o), WEFT_CANCELLED);
+    weft_set_pause(NULL, NULL);
     CHECK_CONTAINS(weft_error_message(), "after 2 of 5 examples");
+    CHECK_EQ_INT(disks, 1);
     CHECK(weft_dataset_reference(d)[0] == 100);
     weft_cancel_clear(cancel);
     write_progress(d, path, begun, 6); /* more than there are: computed anew */

@@ -119,6 +119,21 @@ static void name_out(int i, uint64_t attempt, char out[600], char parent[600])
              saves[i].name);
 }
 
+/* Waits for the disk that have begun, and those that have not ended; one within another is not
+ * reported. */
+static int disks, open_disks;
+
+static void count_disks(void *context, weft_pause_point point)
+{
+    (void)context;
+    if (point == WEFT_PAUSE_DISK) {
+        disks++;
+        CHECK_EQ_INT(open_disks++, 0);
+    } else if (point == WEFT_PAUSE_DISK_DONE) {
+        CHECK_EQ_INT(--open_disks, 0);
+    }
+}
+
 /* Whether a failed save left something. */
 static bool is_clean(int i, const char *parent)
 {
@@ -142,8 +157,12 @@ static void a_full_disk_leaves_nothing(void)
             small = before;
             small.rlim_cur = room;
             setrlimit(RLIMIT_FSIZE, &small);
+            weft_set_pause(count_disks, NULL);
+            disks = 0;
             status = saves[i].run(out);
+            weft_set_pause(NULL, NULL);
             setrlimit(RLIMIT_FSIZE, &before);
+            CHECK(open_disks == 0 && disks > 0); /* another thread may use the model meanwhile */
             failed += status == WEFT_IO;
             if (status == WEFT_IO && !CHECK(is_clean(i, parent)))
                 CHECK_FAIL("%s, files of %llu bytes", saves[i].name, (unsigned long long)room);
@@ -166,9 +185,12 @@ static void an_allocation_that_fails_leaves_nothing(void)
         for (; made >= nth && nth < 100000; nth += nth < 64 ? 1 : nth / 16) {
             name_out(i, nth, out, parent);
             weft_scope_open();
+            weft_set_pause(count_disks, NULL);
             weft_memory_fail_at(nth);
             const weft_status status = saves[i].run(out);
             made = weft_memory_fail_at(0);
+            weft_set_pause(NULL, NULL);
+            CHECK_EQ_INT(open_disks, 0);
             weft_scope_close(NULL);
             if (status != WEFT_OK && !CHECK(is_clean(i, parent)))
                 CHECK_FAIL("%s, allocation %llu", saves[i].name, (unsigned long long)nth);

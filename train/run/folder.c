@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/eval/pause.h"
 #include "core/failure.h"
 #include "core/io/fileio.h"
 #include "core/io/text.h"
@@ -177,6 +178,7 @@ static weft_status write_in_place(const char *path, const weft__text *t)
         close(file);
         return weft_fail(WEFT_IO, "%s: write: %s", path, strerror(error));
     }
+    weft__pause(WEFT_PAUSE_DISK);
     int error = posix_fallocate(file, 0, (off_t)t->n);
     if (error != 0)
         (void)!ftruncate(file, info.st_size);
@@ -184,6 +186,7 @@ static weft_status write_in_place(const char *path, const weft__text *t)
              fsync(file) != 0)
         error = errno;
     close(file);
+    weft__pause(WEFT_PAUSE_DISK_DONE);
     return error == 0 ? WEFT_OK : weft_fail(WEFT_IO, "%s: write: %s", path, strerror(error));
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/eval/pause.h"
 #include "core/failure.h"
 #include "core/io/fileio.h"
 #include "core/io/json.h"
@@ -254,7 +255,9 @@ static weft_status cut(weft__metrics *m, const char *path, int64_t step)
 
 void weft__metrics_sync(const weft__metrics *m)
 {
+    weft__pause(WEFT_PAUSE_DISK);
     (void)fsync(m->file);
+    weft__pause(WEFT_PAUSE_DISK_DONE);
 }
 
 weft_status weft__metrics_open(const char *folder, int64_t step, bool rewards, weft__metrics **out)
