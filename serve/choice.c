@@ -169,7 +169,8 @@ static weft_status share_prompt(serve_request *r, const weft_session_request *q)
 weft_status serve_check_room(serve_request *request, size_t n)
 {
     const int64_t positions = request->server->positions;
-    if (positions == 0 || (int64_t)n < positions)
+    const bool full = request->settings.generate.max_tokens < 0; /* nothing comes after it */
+    if (positions == 0 || (int64_t)n < positions + full)
         return WEFT_OK;
     serve_error e = serve_error_make(400, "the prompt has %zu tokens, and the model %lld positions",
                                      n, (long long)positions);
@@ -275,8 +276,18 @@ static bool on_plain_token(void *context, const weft_generated *token)
 
 weft_status serve_complete(serve_choice *c)
 {
-    weft_generate_options o = c->request->settings.generate;
+    const serve_settings *s = &c->request->settings;
+    weft_generate_options o = s->generate;
     weft_generate_stats stats = {0};
+    const weft_status status = s->echo && o.logprobs ? serve_score_prompt(c) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    if (o.max_tokens < 0) { /* the prompt is all that is asked for */
+        c->prompt_tokens = (int64_t)c->n_ids;
+        c->reason = WEFT_FINISH_LENGTH;
+        begin(c);
+        return WEFT_OK;
+    }
     o.seed += c->index;
     const weft_session_request q = {.ids = c->ids, .n_ids = c->n_ids, .options = &o};
     return generate(c, &q, on_plain_token, c, &stats);
@@ -300,7 +311,8 @@ static void finish(serve_choice *c, weft_status status)
 {
     serve_request *r = c->request;
     serve_text body = {0};
-    const bool memory = !c->text.failed && !c->reasoning.failed && !c->logprobs.failed;
+    const bool memory = !c->text.failed && !c->reasoning.failed && !c->logprobs.failed &&
+                        !c->prompt_logprobs.failed;
     if (status == WEFT_OK && is_cancelled(r))
         status = weft_fail(WEFT_CANCELLED, "the request was cancelled: by the client, by the "
                                            "server's end, or by its limit of time");

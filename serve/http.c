@@ -28,6 +28,7 @@ static void free_choice(serve_choice *c)
     serve_text_free(&c->text);
     serve_text_free(&c->reasoning);
     serve_text_free(&c->document);
+    serve_text_free(&c->prompt_logprobs);
     serve_text_free(&c->logprobs);
     serve_text_free(&c->pending);
     for (size_t i = 0; i < c->n_calls; i++) {

@@ -1,4 +1,5 @@
 /* serve/logprobs.c -- log-probabilities of tokens in answers. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,22 +67,51 @@ static char *text_of(const weft_tokenizer *tokenizer, int32_t id, size_t *n)
     return one;
 }
 
+/* The bytes of a token, for clients that join parts of characters, and its text, which the caller
+ * frees. */
+typedef struct token_text {
+    char *text;
+    size_t length, n;
+    const unsigned char *bytes; /* n of them: the text's, or `raw` */
+    unsigned char raw[BYTES];
+} token_text;
+
+static void read_token(const weft_tokenizer *tokenizer, int32_t id, token_text *out)
+{
+    out->text = text_of(tokenizer, id, &out->length);
+    const char *at = out->text != NULL ? out->text : "";
+    const size_t n = strstr(at, replacement) != NULL ? raw_bytes(tokenizer, id, out->raw) : 0;
+    out->bytes = n > 0 ? out->raw : (const unsigned char *)at;
+    out->n = n > 0 ? n : out->length;
+}
+
+static void put_text(serve_text *out, const token_text *t, double logprob)
+{
+    serve_put(out, "{'token': ");
+    serve_text_quote(out, t->text != NULL ? t->text : "", t->length);
+    serve_put(out, ", 'logprob': %f, 'bytes': [", logprob);
+    for (size_t i = 0; i < t->n; i++)
+        serve_put(out, i > 0 ? ", %i" : "%i", (int64_t)t->bytes[i]);
+    serve_put(out, "]");
+}
+
 static void put_token(const serve_choice *c, serve_text *out, int32_t id, double logprob)
 {
-    const weft_tokenizer *tokenizer = c->request->server->loaded.tokenizer;
-    unsigned char raw[BYTES];
-    size_t length = 0;
-    char *text = text_of(tokenizer, id, &length);
-    const char *at = text != NULL ? text : "";
-    const size_t n_raw = strstr(at, replacement) != NULL ? raw_bytes(tokenizer, id, raw) : 0;
-    const unsigned char *bytes = n_raw > 0 ? raw : (const unsigned char *)at;
-    serve_put(out, "{'token': ");
-    serve_text_quote(out, at, length);
-    serve_put(out, ", 'logprob': %f, 'bytes': [", logprob);
-    for (size_t i = 0; i < (n_raw > 0 ? n_raw : length); i++)
-        serve_put(out, i > 0 ? ", %i" : "%i", (int64_t)bytes[i]);
+    token_text t;
+    read_token(c->request->server->loaded.tokenizer, id, &t);
+    put_text(out, &t, logprob);
+    weft_free(t.text);
+}
+
+static void put_top(const serve_choice *c, serve_text *out, const weft_top_logprob *top, int64_t n)
+{
+    serve_put(out, ", 'top_logprobs': [");
+    for (int64_t i = 0; i < n; i++) {
+        serve_put(out, i > 0 ? ", " : "");
+        put_token(c, out, top[i].id, (double)top[i].logprob);
+        serve_put(out, "}");
+    }
     serve_put(out, "]");
-    weft_free(text);
 }
 
 void serve_add_logprob(serve_choice *c, const weft_generated *token)
@@ -92,11 +122,89 @@ void serve_add_logprob(serve_choice *c, const weft_generated *token)
     if (out->n > 0)
         serve_put(out, ", ");
     put_token(c, out, token->id, token->logprob);
-    serve_put(out, ", 'top_logprobs': [");
-    for (int i = 0; i < token->n_top; i++) {
+    put_top(c, out, token->top, token->n_top);
+    serve_put(out, "}");
+}
+
+/* ---- prompts -------------------------------------------------------------------------------- */
+
+typedef struct scoring {
+    weft_model *model;
+    weft_score_request request;
+    weft_scored scored;
+} scoring;
+
+/* serve_compute's function. */
+static weft_status score(void *context)
+{
+    scoring *s = context;
+    const weft_status status = weft_score(s->model, &s->request, 1, NULL, &s->scored);
+    return status == WEFT_OK && s->scored.status != WEFT_OK
+               ? weft_fail(s->scored.status, "%s", s->scored.message)
+               : status;
+}
+
+static bool starts(const char *text, const unsigned char *bytes, size_t n)
+{
+    return n > 0 && strncmp(text, (const char *)bytes, n) == 0;
+}
+
+/* The end of a token within the prompt's text from `at` on, which may lack special tokens, and the
+ * space before the first word. */
+static const char *pass_token(const char *at, const token_text *t, bool special)
+{
+    if (starts(at, t->bytes, t->n))
+        return at + t->n;
+    if (t->n > 1 && t->bytes[0] == ' ' && starts(at, t->bytes + 1, t->n - 1))
+        return at + t->n - 1;
+    return special ? at : at + strnlen(at, t->n);
+}
+
+/* Adds the prompt's tokens, each with its place in the text, in characters. */
+static void put_prompt(serve_choice *c, const scoring *s)
+{
+    const weft_tokenizer *tokenizer = c->request->server->loaded.tokenizer;
+    const char *at = c->prompt;
+    serve_text *out = &c->prompt_logprobs;
+    for (size_t i = 0; i < c->n_ids; i++) {
+        token_text t;
+        read_token(tokenizer, c->ids[i], &t);
         serve_put(out, i > 0 ? ", " : "");
-        put_token(c, out, token->top[i].id, (double)token->top[i].logprob);
-        serve_put(out, "}");
+        put_text(out, &t, i > 0 ? s->request.logprobs[i - 1] : NAN);
+        if (i > 0)
+            put_top(c, out, s->request.top + (i - 1) * (size_t)s->request.n_top, s->request.n_top);
+        serve_put(out, ", 'text_offset': %i}", c->offset);
+        const char *end = pass_token(at, &t, weft_tokenizer_is_special(tokenizer, c->ids[i]));
+        for (; at < end; at++)
+            c->offset += (*at & 0xC0) != 0x80;
+        weft_free(t.text);
     }
-    serve_put(out, "]}");
+    for (; *at != '\0'; at++)
+        c->offset += (*at & 0xC0) != 0x80;
+}
+
+weft_status serve_score_prompt(serve_choice *c)
+{
+    enum { JSON = 64 }; /* bytes of a token, by an estimate */
+    const serve_server *server = c->request->server;
+    const int64_t asked = c->request->settings.generate.top_logprobs,
+                  top = asked < server->vocabulary ? asked : server->vocabulary;
+    scoring s = {.model = server->loaded.model,
+                 .request = {.text = {c->ids, c->n_ids}, .from = 1, .n_top = top}};
+    weft_status status = serve_hold(c->request, c->n_ids * (size_t)(top + 1) * JSON);
+    if (status != WEFT_OK)
+        return status;
+    s.request.logprobs = weft_calloc(c->n_ids, sizeof *s.request.logprobs);
+    s.request.top = weft_calloc(c->n_ids * (size_t)top + 1, sizeof *s.request.top);
+    if (s.request.logprobs == NULL || s.request.top == NULL)
+        status = weft_fail(WEFT_MEMORY, "out of memory for log-probabilities of the prompt");
+    c->computed = true;
+    if (status == WEFT_OK)
+        status = serve_compute(c->request, score, &s);
+    if (status == WEFT_OK)
+        put_prompt(c, &s);
+    weft_scored_free(&s.scored, 1);
+    weft_free(s.request.logprobs);
+    weft_free(s.request.top);
+    return status;
 }

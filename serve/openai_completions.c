@@ -17,43 +17,54 @@ static int64_t count_characters(json_object *bytes)
     return n;
 }
 
+/* The best tokens of an entry by their text, with its own one; null for the first of a prompt. Of
+ * tokens with the same text, such as parts of characters, the most probable one counts. */
+static void put_best(json_object *entry, serve_text *out)
+{
+    json_object *best = json_object_object_get(entry, "top_logprobs");
+    json_object *named = best != NULL ? json_object_new_object() : NULL;
+    for (size_t k = 0; named != NULL && k <= json_object_array_length(best); k++) {
+        const bool own = k == json_object_array_length(best);
+        json_object *one = own ? entry : json_object_array_get_idx(best, k);
+        const char *text = json_object_get_string(json_object_object_get(one, "token"));
+        if (!json_object_object_get_ex(named, text, NULL))
+            json_object_object_add(named, text,
+                                   json_object_get(json_object_object_get(one, "logprob")));
+    }
+    serve_put(out, "%o", named);
+    json_object_put(named);
+}
+
 /* "logprobs" of this API: lists by token, from entries of the chat's form. */
 static void put_logprobs(serve_choice *c, const char *entries, serve_text *out)
 {
-    serve_text all = {0}, tokens = {0}, numbers = {0}, top = {0}, offsets = {0};
+    serve_text all = {0}, lists[4] = {0}; /* tokens, their log-probabilities, the best, offsets */
     serve_put(&all, "[%r]", entries);
     json_object *list = all.failed ? NULL : serve_parse(all.at);
     const size_t n = list != NULL ? json_object_array_length(list) : 0;
+    for (size_t k = 0; k < 4; k++)
+        serve_text_add(&lists[k], "", 0);
     for (size_t i = 0; i < n; i++) {
         json_object *entry = json_object_array_get_idx(list, i);
-        json_object *token = json_object_object_get(entry, "token");
-        json_object *best = json_object_object_get(entry, "top_logprobs");
-        const char *comma = i > 0 ? ", " : "";
-        serve_put(&tokens, "%r%o", comma, token);
-        serve_put(&numbers, "%r%o", comma, json_object_object_get(entry, "logprob"));
-        serve_put(&offsets, "%r%i", comma, c->offset);
-        c->offset += count_characters(json_object_object_get(entry, "bytes"));
-        json_object *named = json_object_new_object();
-        for (size_t k = 0; named != NULL && k < json_object_array_length(best); k++) {
-            json_object *one = json_object_array_get_idx(best, k);
-            json_object_object_add(named,
-                                   json_object_get_string(json_object_object_get(one, "token")),
-                                   json_object_get(json_object_object_get(one, "logprob")));
-        }
-        serve_put(&top, "%r%o", comma, named);
-        json_object_put(named);
+        json_object *offset = json_object_object_get(entry, "text_offset");
+        for (size_t k = 0; k < 4 && i > 0; k++)
+            serve_put(&lists[k], ", ");
+        serve_put(&lists[0], "%o", json_object_object_get(entry, "token"));
+        serve_put(&lists[1], "%o", json_object_object_get(entry, "logprob"));
+        put_best(entry, &lists[2]);
+        serve_put(&lists[3], "%i", offset != NULL ? json_object_get_int64(offset) : c->offset);
+        c->offset += offset != NULL ? 0 : count_characters(json_object_object_get(entry, "bytes"));
     }
     serve_put(out,
               "{'tokens': [%r], 'token_logprobs': [%r], 'top_logprobs': [%r], 'text_offset': "
               "[%r]}",
-              n > 0 ? tokens.at : "", n > 0 ? numbers.at : "", n > 0 ? top.at : "",
-              n > 0 ? offsets.at : "");
+              lists[0].at, lists[1].at, lists[2].at, lists[3].at);
     json_object_put(list);
     serve_text_free(&all);
-    serve_text_free(&tokens);
-    serve_text_free(&numbers);
-    serve_text_free(&top);
-    serve_text_free(&offsets);
+    for (size_t k = 0; k < 4; k++) {
+        out->failed = out->failed || lists[k].failed;
+        serve_text_free(&lists[k]);
+    }
 }
 
 static void put_head(const serve_request *r, serve_text *out)
@@ -85,8 +96,8 @@ static void event(serve_choice *c, const serve_event *event)
     else
         serve_text_add(&text, event->text, event->length);
     put_head(c->request, &out);
-    put_choice(c, &text, event->logprobs, event->kind == SERVE_END ? serve_finish_reason(c) : NULL,
-               &out);
+    put_choice(c, &text, event->kind == SERVE_BEGIN ? c->prompt_logprobs.at : event->logprobs,
+               event->kind == SERVE_END ? serve_finish_reason(c) : NULL, &out);
     serve_put(&out, "]}");
     serve_send(c->request, NULL, &out);
     serve_text_free(&text);
@@ -111,11 +122,14 @@ static void answer(serve_request *r, serve_text *out)
     put_head(r, out);
     for (size_t i = 0; i < r->n_choices; i++) {
         serve_choice *c = &r->choices[i];
-        serve_text text = {0};
+        serve_text text = {0}, *entries = &c->prompt_logprobs;
         serve_put(out, i > 0 ? ", " : "");
         serve_put(&text, "%r", c->prompt != NULL ? c->prompt : "");
         serve_text_add(&text, c->text.at, c->text.n);
-        put_choice(c, &text, c->logprobs.n > 0 ? c->logprobs.at : "", serve_finish_reason(c), out);
+        serve_put(entries, entries->n > 0 && c->logprobs.n > 0 ? ", " : "");
+        serve_text_add(entries, c->logprobs.at, c->logprobs.n);
+        put_choice(c, &text, entries->at, serve_finish_reason(c), out);
+        out->failed = out->failed || text.failed || entries->failed;
         serve_text_free(&text);
     }
     serve_put(out, "], 'usage': ");
@@ -165,9 +179,13 @@ static weft_status read_prompt(serve_request *r, json_object *prompt, serve_choi
         status = weft_fail(WEFT_INVALID, "prompt: expected at least one token");
     if (status == WEFT_OK)
         status = serve_check_room(r, c->n_ids);
-    if (status == WEFT_OK && r->settings.echo)
+    if (status == WEFT_OK && r->settings.echo && serve_plain(prompt) != NULL)
+        c->prompt = weft_strdup(serve_plain(prompt));
+    else if (status == WEFT_OK && r->settings.echo)
         status = weft_tokenizer_decode(tokenizer, c->ids, c->n_ids, WEFT_TOKENIZER_SKIP_SPECIAL,
                                        &c->prompt, NULL);
+    if (status == WEFT_OK && r->settings.echo && c->prompt == NULL)
+        status = weft_fail(WEFT_MEMORY, "out of memory for the prompt");
     return status;
 }
 
@@ -221,9 +239,6 @@ weft_status serve_run_completion(serve_request *r)
         status = serve_read_count(r->json, "logprobs", 0, WEFT_TOP_LOGPROBS, &top);
     if (status == WEFT_OK)
         status = serve_read_flag(r->json, "echo", &r->settings.echo);
-    if (status == WEFT_OK && r->settings.echo && top >= 0)
-        status = weft_fail(WEFT_UNSUPPORTED, "echo: log-probabilities of the prompt are not "
-                                             "supported");
     if (status == WEFT_OK && json_object_object_get(r->json, "suffix") != NULL)
         status = weft_fail(WEFT_UNSUPPORTED, "suffix: insertion is not supported");
     r->settings.generate.logprobs = top >= 0;

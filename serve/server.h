@@ -114,7 +114,8 @@ struct serve_choice {
     size_t index;
     int32_t *ids; /* the prompt of a completion */
     size_t n_ids;
-    char *prompt; /* its text, for echo */
+    char *prompt;               /* its text, for echo */
+    serve_text prompt_logprobs; /* JSON values of its tokens, with text_offset */
 
     serve_text text, reasoning, document;
     serve_call *calls;
@@ -430,6 +431,8 @@ weft_status serve_render(serve_request *request, char **text, size_t *length, si
 
 /* Adds a token to those whose text has not come yet. */
 void serve_add_logprob(serve_choice *choice, const weft_generated *token);
+/* Computes the log-probabilities of the tokens of a completion's prompt. */
+weft_status serve_score_prompt(serve_choice *choice);
 
 /* ---- worker.c ------------------------------------------------------------------------------- */
 

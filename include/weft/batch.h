@@ -73,6 +73,10 @@ typedef struct weft_score_request {
     /* NULL, or (text.n - from): receives log p(ids[i] | ids[0..i)) of each of these tokens. The
      * values are valid if the text's status is WEFT_OK. */
     double *logprobs;
+    /* NULL, or (text.n - from, n_top): receives the n_top most probable tokens, at most
+     * WEFT_TOP_LOGPROBS, in the place of each of these tokens, the most probable one first. */
+    weft_top_logprob *top;
+    int64_t n_top;
 } weft_score_request;
 
 typedef struct weft_scored {

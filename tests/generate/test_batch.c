@@ -216,6 +216,25 @@ static void draws_are_those_of_generate(void)
 
 /* ---- score ---------------------------------------------------------------------------------- */
 
+enum { TOP = 4 };
+
+/* The k-th entry is the k-th largest, up to rounding. */
+static void compare_top(const float *logits, size_t V, const weft_top_logprob *top, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++) {
+        int64_t larger = 0, as_large = 0;
+        if (!CHECK(top[k].id >= 0 && (size_t)top[k].id < V))
+            return;
+        for (size_t v = 0; v < V; v++) {
+            larger += logits[v] > logits[top[k].id] + 1e-4F;
+            as_large += logits[v] >= logits[top[k].id] - 1e-4F;
+        }
+        CHECK(larger <= k && as_large > k);
+        CHECK_CLOSE(top[k].logprob, log_probability(logits, V, top[k].id), 1e-4);
+        CHECK(k == 0 || top[k].logprob <= top[k - 1].logprob + 1e-5F);
+    }
+}
+
 static void compare_score(weft_model *model, const weft_score_request *r, const weft_scored *got)
 {
     const size_t V = vocabulary(model);
@@ -227,6 +246,8 @@ static void compare_score(weft_model *model, const weft_score_request *r, const 
         sum += log_probability(all + (i - 1) * V, V, r->text.ids[i]);
         greedy = greedy && favourite(all + (i - 1) * V, V) == r->text.ids[i];
     }
+    for (size_t i = r->from; r->top != NULL && i < r->text.n; i++)
+        compare_top(all + (i - 1) * V, V, r->top + (i - r->from) * (size_t)r->n_top, r->n_top);
     CHECK_OK(got->status);
     CHECK_CLOSE(got->logprob, sum, 1e-4 + 1e-6 * fabs(sum));
     CHECK_EQ_INT(got->greedy, greedy);
@@ -245,7 +266,11 @@ static void scores_are_sums_of_log_probabilities(void)
             continue;
         make_prompts(model, &s);
         for (int i = 0; i < N; i++)
-            requests[i] = (weft_score_request){s.prompts[i], 1 + s.prompts[i].n / 2, NULL};
+            requests[i] = (weft_score_request){
+                .text = s.prompts[i],
+                .from = 1 + s.prompts[i].n / 2,
+                .top = i == 1 ? NULL : weft_calloc(s.prompts[i].n * TOP, sizeof(weft_top_logprob)),
+                .n_top = i == 1 ? 0 : TOP - i % 2};
         const weft_batch_options pieces = {.tokens = 16};
         for (int t = 0; t < 2 - (f == 2); t++) {
             CHECK_OK(weft_score(model, requests, N, t ? &pieces : NULL, results));
@@ -256,6 +281,8 @@ static void scores_are_sums_of_log_probabilities(void)
             CHECK_CLOSE(results[2].logprob, 0, 0);
             weft_scored_free(results, N);
         }
+        for (int i = 0; i < N; i++)
+            weft_free(requests[i].top);
         weft_model_free(model);
     }
 }
@@ -276,18 +303,22 @@ static void a_greedy_text_is_known(void)
     weft_generator_free(g);
     memcpy(s.ids[1], s.ids[0], sizeof s.ids[0]);
     s.ids[1][11] = s.ids[0][11] == 5 ? 6 : 5;
-    const weft_score_request requests[] = {{{s.ids[0], 12}, 7, NULL},
-                                           {{s.ids[1], 12}, 7, NULL},
-                                           {{s.ids[1], 12}, 0, NULL},
-                                           {{s.ids[1], 12}, 13, NULL}};
-    weft_scored results[4];
-    CHECK_OK(weft_score(model, requests, 4, NULL, results));
+    weft_top_logprob top;
+    const weft_score_request requests[] = {
+        {.text = {s.ids[0], 12}, .from = 7},
+        {.text = {s.ids[1], 12}, .from = 7},
+        {.text = {s.ids[1], 12}, .from = 0},
+        {.text = {s.ids[1], 12}, .from = 13},
+        {.text = {s.ids[1], 12}, .from = 1, .top = &top, .n_top = 21}};
+    weft_scored results[5];
+    CHECK_OK(weft_score(model, requests, 5, NULL, results));
+    CHECK_CONTAINS(results[4].message, "n_top");
     CHECK(results[0].greedy);
     CHECK(!results[1].greedy);
     CHECK(results[0].logprob > results[1].logprob);
     CHECK_STATUS(results[2].status, WEFT_INVALID);
     CHECK_CONTAINS(results[3].message, "from");
-    weft_scored_free(results, 4);
+    weft_scored_free(results, 5);
     weft_model_free(model);
 }
 

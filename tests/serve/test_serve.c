@@ -89,8 +89,6 @@ static void wrong_requests_get_errors(void)
                  "\"image_url\": {\"url\": \"x\"}}]}]}",
                  501, "only text");
     expect_error("/v1/completions", "{\"prompt\": [1, 99999999]}", 400, "vocabulary");
-    expect_error("/v1/completions", "{\"prompt\": \"a\", \"echo\": true, \"logprobs\": 1}", 501,
-                 "echo");
     expect_error("/detokenize", "{\"tokens\": [-1]}", 400, "tokens[0]");
 }
 
@@ -290,83 +288,7 @@ static void stop_strings_are_in_no_event(void)
     client_free(&r);
 }
 
-static void log_probabilities_come_with_the_best(void)
-{
-    json_object *root = client_json(port(), CHAT,
-                                    "{" USER("Hi") ", \"max_tokens\": 8, \"temperature\": 0, "
-                                                   "\"logprobs\": true, \"top_logprobs\": 3}",
-                                    200);
-    json_object *list = client_at(root, "choices.0.logprobs.content");
-    char *text = weft_strdup("");
-    CHECK(json_object_is_type(list, json_type_array) && json_object_array_length(list) > 0);
-    for (size_t i = 0; list != NULL && i < json_object_array_length(list); i++) {
-        json_object *token = json_object_array_get_idx(list, i);
-        json_object *top = client_at(token, "top_logprobs");
-        CHECK_EQ_INT(json_object_array_length(top), 3);
-        CHECK_STR(client_text(top, "0.token"), client_text(token, "token"));
-        CHECK_CLOSE(json_object_get_double(client_at(top, "0.logprob")),
-                    json_object_get_double(client_at(token, "logprob")), 0);
-        CHECK(json_object_get_double(client_at(top, "0.logprob")) >=
-              json_object_get_double(client_at(top, "1.logprob")));
-        char *longer = weft_format("%s%s", text, client_text(token, "token"));
-        weft_free(text);
-        text = longer;
-    }
-    CHECK_STR(text, client_text(root, "choices.0.message.content"));
-    json_object_put(root);
-    weft_free(text);
-    root = client_json(port(), "/v1/completions",
-                       "{\"prompt\": \"A\", \"max_tokens\": 4, \"logprobs\": 2}", 200);
-    CHECK_EQ_INT(json_object_array_length(client_at(root, "choices.0.logprobs.tokens")), 4);
-    CHECK_EQ_INT(json_object_object_length(client_at(root, "choices.0.logprobs.top_logprobs.0")),
-                 2);
-    json_object_put(root);
-}
-
 #define CACHED "usage.prompt_tokens_details.cached_tokens"
-
-/* The bytes of a character that no token has whole, drawn by their biases, with the model's ids. */
-static void tokens_of_parts_of_characters_have_their_bytes(void)
-{
-    static const struct {
-        int id, byte;
-    } parts[] = {{158, 0xE2}, {226, 0x84}, {105, 0xAC}};
-    for (size_t i = 0; i < 3; i++) {
-        char *body = weft_format("{\"prompt\": \"A\", \"max_tokens\": 2, \"logprobs\": 1, "
-                                 "\"logit_bias\": {\"%d\": 100, \"7\": -1}}",
-                                 parts[i].id);
-        json_object *root = client_json(port(), "/v1/completions", body, 200);
-        CHECK_EQ_INT(json_object_get_int(client_at(root, "choices.0.logprobs.text_offset.1")),
-                     i == 0 ? 1 : 0);
-        json_object_put(root);
-        weft_free(body);
-        body = weft_format("{" USER("A") ", \"max_tokens\": 1, \"logprobs\": true, "
-                                         "\"logit_bias\": {\"%d\": 100}}",
-                           parts[i].id);
-        root = client_json(port(), CHAT, body, 200);
-        json_object *bytes = client_at(root, "choices.0.logprobs.content.0.bytes");
-        CHECK_EQ_INT(json_object_array_length(bytes), 1);
-        CHECK_EQ_INT(json_object_get_int(client_at(bytes, "0")), parts[i].byte);
-        json_object_put(root);
-        weft_free(body);
-    }
-}
-
-/* A mark has no text, so the next text does not get its log-probability. A bias draws it, and a
- * penalty only once. */
-static void marks_have_no_log_probabilities(void)
-{
-    json_object *root = client_json(port(), "/v1/completions",
-                                    "{\"prompt\": \"A\", \"max_tokens\": 4, \"logprobs\": 0, "
-                                    "\"temperature\": 0, \"presence_penalty\": 100, "
-                                    "\"logit_bias\": {\"4094\": 100}}",
-                                    200);
-    const char *text = client_text(root, "choices.0.logprobs.tokens.0");
-    CHECK_EQ_INT(json_object_get_int(client_at(root, "usage.completion_tokens")), 4);
-    CHECK_EQ_INT(json_object_array_length(client_at(root, "choices.0.logprobs.tokens")), 3);
-    CHECK(text != NULL && strncmp(client_text(root, "choices.0.text"), text, strlen(text)) == 0);
-    json_object_put(root);
-}
 
 /* The prompt of several choices is computed once. */
 static void choices_share_their_prompt(void)
@@ -580,10 +502,7 @@ CHECK_MAIN("serve", CHECK_CASE(routes_answer), CHECK_CASE(wrong_requests_get_err
            CHECK_CASE(prompts_that_are_too_long_are_refused), CHECK_CASE(tokens_become_text_again),
            CHECK_CASE(completions_are_those_of_weft_generate),
            CHECK_CASE(streams_have_the_text_of_the_whole_answer),
-           CHECK_CASE(stop_strings_are_in_no_event),
-           CHECK_CASE(log_probabilities_come_with_the_best),
-           CHECK_CASE(tokens_of_parts_of_characters_have_their_bytes),
-           CHECK_CASE(marks_have_no_log_probabilities), CHECK_CASE(choices_share_their_prompt),
+           CHECK_CASE(stop_strings_are_in_no_event), CHECK_CASE(choices_share_their_prompt),
            CHECK_CASE(choices_draw_with_seeds_of_their_own), CHECK_CASE(documents_fit_their_schema),
            CHECK_CASE(documents_that_are_cut_off_are_the_answer),
            CHECK_CASE(answers_that_are_no_document_are_errors_of_the_server),
