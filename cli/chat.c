@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/chat.h"
 #include "cli/chat_input.h"
+#include "cli/chat_server.h"
 #include "cli/commands.h"
 #include "cli/edit.h"
 #include "cli/profile.h"
@@ -78,6 +78,20 @@ static const cli_option options[] = {
      AT(history),
      .help = "keep the lines typed on a terminal for later runs, in "
              "~/.local/state/weft/chat_history"},
+    {.name = "server",
+     .kind = CLI_TEXT,
+     .value = "URL",
+     AT(server),
+     .help =
+         "chat with a model of this server, as in http://127.0.0.1:8080, by OpenAI's API; MODEL "
+         "is its name there, by default the first one that the server lists"},
+    {.name = "api-key-file",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     .environment = "WEFT_API_KEY_FILE",
+     AT(key_file),
+     .help = "with --server: send the key in the first line of this file; a key can also be given "
+             "in the environment variable WEFT_API_KEY"},
     CLI_ADAPTER_OPTION(chat_values),
     CLI_BACKEND_OPTION(chat_values),
     CLI_SAMPLING_OPTIONS(chat_values),
@@ -211,7 +225,8 @@ static weft_status read_pattern(chat_run *run)
                : weft_fail(WEFT_MEMORY, "chat: no memory");
 }
 
-static weft_status choose_options(chat_run *run)
+/* The options of a session that do not depend on what computes. */
+static void choose_common(chat_run *run)
 {
     const chat_values *v = run->values;
     static const weft_thinking thinking[] = {WEFT_THINKING_ON, WEFT_THINKING_OFF};
@@ -223,6 +238,13 @@ static weft_status choose_options(chat_run *run)
                                     v->think >= 0 ? thinking[v->think] : WEFT_THINKING_DEFAULT,
                                 .tool_open = run->tool_open,
                                 .tool_close = run->tool_close};
+}
+
+static weft_status choose_options(chat_run *run)
+{
+    const chat_values *v = run->values;
+    weft_session_options *o = &run->options;
+    choose_common(run);
     o->generate.max_tokens = 1024;
     o->generate.tokens_per_eval = v->tokens_per_eval;
     o->generate.shift = v->shift;
@@ -240,18 +262,24 @@ static weft_status choose_options(chat_run *run)
     return status;
 }
 
-static weft_status open_session(chat_run *run)
+/* Fills a session that has been opened with what --load and --system give. */
+static weft_status load_messages(chat_run *run, weft_status status)
 {
     const chat_values *v = run->values;
-    weft_status status = choose_options(run);
-    if (status == WEFT_OK)
-        status =
-            weft_session_new(run->model, run->tokenizer, run->chat, &run->options, &run->session);
     if (status == WEFT_OK && v->load != NULL)
         status = weft_session_load(run->session, v->load);
     if (status == WEFT_OK && v->load != NULL && v->system != NULL)
         status = weft_session_set_system(run->session, v->system);
     return status;
+}
+
+static weft_status open_session(chat_run *run)
+{
+    weft_status status = choose_options(run);
+    if (status == WEFT_OK)
+        status =
+            weft_session_new(run->model, run->tokenizer, run->chat, &run->options, &run->session);
+    return load_messages(run, status);
 }
 
 #define DEFAULT_MODEL "Qwen/Qwen3-0.6B"
@@ -277,11 +305,20 @@ static weft_status find_model(chat_run *run, char *path, size_t size)
     return cli_find_model(place, run->name, path, size);
 }
 
+static weft_status open_server(chat_run *run)
+{
+    const weft_status status = catch_interrupts(run);
+    choose_common(run);
+    return status == WEFT_OK ? load_messages(run, chat_server_open(run)) : status;
+}
+
 static weft_status open_all(chat_run *run)
 {
     const chat_values *v = run->values;
     char path[4096];
     size_t n = 0;
+    if (v->server != NULL)
+        return open_server(run);
     weft_status status = find_model(run, path, sizeof path);
     if (status == WEFT_OK)
         status = catch_interrupts(run);
@@ -307,6 +344,7 @@ static weft_status open_all(chat_run *run)
 static void close_all(chat_run *run)
 {
     weft_session_free(run->session);
+    chat_server_free(run->server);
     weft_engine_free(run->engine);
     weft_model_free(run->model);
     weft_chat_free(run->chat);
@@ -339,6 +377,8 @@ void chat_answer_of(chat_run *run, weft_session *session, const char *text, bool
         .continue_final = continue_final,
     };
     weft_cancel_clear(run->cancel);
+    if (run->server != NULL)
+        chat_server_use(run->server, session);
     chat_show_start(run);
     const weft_status status =
         text != NULL ? weft_session_send(session, text, &turn, chat_show_event, run, &run->stats)
@@ -415,8 +455,33 @@ static bool is_pattern(const char *pattern)
     return dots != NULL && dots > pattern && dots[3] != '\0';
 }
 
+/* What the server does, or cannot be told. */
+static const char *server_complaint(const chat_values *v)
+{
+    const struct {
+        bool given;
+        const char *what;
+    } cases[] = {
+        {v->adapter != NULL, "--server and --adapter: choose an adapter of the server by its name"},
+        {cli_is_other_backend(v->backend), "--server and --backend: choose one"},
+        {v->format != NULL || v->template_file != NULL,
+         "--server: the server applies the template: --format and --template are for MODEL"},
+        {v->tools != NULL || v->json_schema != NULL,
+         "--server: tools and JSON Schemas are not supported there"},
+        {v->sampling.suppress.n > 0 || v->sampling.stop_tokens.n > 0 || v->sampling.order >= 0,
+         "--server: --suppress, --stop-tokens and --sampler-order are not supported there"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (cases[i].given)
+            return cases[i].what;
+    }
+    return NULL;
+}
+
 static const char *complaint(const chat_values *v)
 {
+    if (v->server != NULL && server_complaint(v) != NULL)
+        return server_complaint(v);
     if (v->format != NULL && v->template_file != NULL)
         return "--format and --template: choose one";
     if (v->tools != NULL && !v->json && !cli_edit_is_terminal())
@@ -469,10 +534,14 @@ const cli_command cli_chat = {
         "if that is in the local cache (weft pull). When a conversation exceeds the model's "
         "positions, its oldest turns are dropped from the prompt, with a note; the system "
         "message and the last message always stay.\n\n"
+        "With --server a server computes the answers (weft serve, llama-server and others): /model "
+        "lists its models and chooses one, and /compare shows the answers of the model's base and "
+        "of itself.\n\n"
         "For a model without a chat template use weft generate.",
     .example = "weft chat MODEL --system \"You are terse.\"\n"
                "weft chat MODEL -p \"Name three rivers.\" --temperature 0\n"
                "weft chat MODEL --adapter DIR\n"
+               "weft chat --server http://127.0.0.1:8080\n"
                "weft chat MODEL --json-schema person.json -p \"Invent a person.\"\n"
                "weft chat MODEL --tools tools.json\n"
                "echo '\"Hello\"' | weft chat MODEL --json",

@@ -1,5 +1,5 @@
-/* cli/chat.h -- shared by chat.c (the loop), chat_show.c (output), chat_commands.c (slash commands)
- * and chat_compare.c (answers without the adapter). */
+/* cli/chat.h -- shared by chat.c (the loop), chat_show.c (output), chat_commands.c (slash
+ * commands), chat_compare.c (answers without the adapter) and chat_server.c (a server's model). */
 #ifndef CLI_CHAT_H
 #define CLI_CHAT_H
 
@@ -8,7 +8,7 @@
 
 typedef struct chat_values {
     const char *model, *adapter, *prompt, *system, *load, *json_schema, *tools, *format,
-        *template_file, *backend, *tool_pattern;
+        *template_file, *backend, *tool_pattern, *server, *key_file;
     cli_place place;
     cli_sampling sampling;
     cli_caching caching;
@@ -19,11 +19,14 @@ typedef struct chat_values {
     bool prompted, schema_open, json, stats, shift;
 } chat_values;
 
+typedef struct chat_server chat_server;
+
 /* The state of a running chat. */
 typedef struct chat_run {
     const chat_values *values;
     weft_model *model;
     weft_engine *engine; /* the backend program, or NULL */
+    chat_server *server; /* NULL: a model of this program */
     weft_tokenizer *tokenizer;
     weft_chat *chat;
     weft_session *session;

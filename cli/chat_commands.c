@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/chat.h"
+#include "cli/chat_server.h"
 
 typedef struct chat_action {
     const char *name, *value, *help;
@@ -105,12 +105,21 @@ static void stats(chat_run *run, const char *value)
     char *text = NULL;
     size_t tokens = 0;
     (void)value;
-    /* A template may refuse a conversation without messages. */
-    if (weft_session_prompt(run->session, NULL, &text, NULL, &tokens) == WEFT_OK)
+    /* A template may refuse a conversation without messages; a server has one of its own. */
+    if (run->server == NULL &&
+        weft_session_prompt(run->session, NULL, &text, NULL, &tokens) == WEFT_OK)
         printf("the conversation has %s tokens\n", cli_count((int64_t)tokens));
     weft_free(text);
     if (run->stats.generations > 0)
         chat_show_stats(run, stdout);
+}
+
+static void model(chat_run *run, const char *value)
+{
+    if (run->server == NULL)
+        fputs("weft: /model needs --server URL\n", stderr);
+    else
+        check(run, chat_server_choose(run, value), "chosen");
 }
 
 static void retry(chat_run *run, const char *value)
@@ -143,6 +152,7 @@ static const chat_action *actions(size_t *n)
         {"retry", "", "answer the last message again", retry},
         {"continue", "", "continue the last answer", go_on},
         {"compare", "TEXT", "base and adapter answer TEXT, or the last message", chat_compare},
+        {"model", "NAME", "choose another model of --server; without NAME: list them", model},
         {"system", "TEXT", "set the system text; without TEXT: remove it", system_text},
         {"think", "on|off|auto", "whether the model thinks first", think},
         {"history", "", "print the messages", history},

@@ -1,7 +1,7 @@
 /* cli/chat_compare.c -- the answers of weft chat without and with the adapter. */
 #include <stdio.h>
 
-#include "cli/chat.h"
+#include "cli/chat_server.h"
 
 /* A session with the conversation's messages so far; its own prompt cache is computed without the
  * adapter. */
@@ -45,6 +45,10 @@ static bool answer_as_base(chat_run *run, const char *text)
 
 void chat_compare(chat_run *run, const char *text)
 {
+    if (run->server != NULL) {
+        chat_server_compare(run, text);
+        return;
+    }
     if (run->values->adapter == NULL || run->model == NULL) {
         fputs("weft: /compare needs --adapter DIR and the native backend\n", stderr);
         return;

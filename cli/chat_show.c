@@ -28,6 +28,7 @@ static void write_stats(const weft_session_stats *s)
            (long long)s->last.peak_memory, (long long)s->last.shifts);
 }
 
+/* `place` NULL: a server's. */
 static void write_event(const cli_place *place, const weft_session_event *e)
 {
     static const char *const names[] = {"text",       "reasoning", "tool_call", "tool_result",
@@ -46,7 +47,8 @@ static void write_event(const cli_place *place, const weft_session_event *e)
         member("text", e->text);
     if (e->kind == WEFT_SESSION_DONE) {
         write_stats(e->stats);
-        cli_place_json(stdout, place);
+        if (place != NULL)
+            cli_place_json(stdout, place);
     }
     puts("}");
 }
@@ -104,7 +106,7 @@ bool chat_show_event(void *context, const weft_session_event *event)
 {
     chat_run *run = context;
     if (run->values->json) {
-        write_event(&run->values->place, event);
+        write_event(run->server == NULL ? &run->values->place : NULL, event);
         return fflush(stdout) == 0;
     }
     switch (event->kind) {

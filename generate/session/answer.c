@@ -137,7 +137,7 @@ static weft_status run_source(answer *a, const char *prompt, size_t length, bool
         status = weft_generate(s->model, s->tokenizer, ids, n, &options, on_token, a, &stats);
     }
     weft_free(ids);
-    run->stats.prompt_tokens = (int64_t)n;
+    run->stats.prompt_tokens = s->tokenizer ? (int64_t)n : stats.prompt_tokens;
     run->stats.left_out = (int64_t)s->left_out;
     run->stats.tokens += stats.tokens;
     run->stats.last = stats;
