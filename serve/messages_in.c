@@ -28,11 +28,14 @@ static weft_status check_parts(json_object *parts, size_t i)
     for (size_t k = 0; k < json_object_array_length(parts); k++) {
         json_object *part = json_object_array_get_idx(parts, k);
         const char *type = serve_plain(json_object_object_get(part, "type"));
-        if (type == NULL || strcmp(type, "text") != 0)
+        if (type == NULL)
+            return weft_fail(WEFT_INVALID,
+                             "messages[%zu].content[%zu]: expected an object with a type", i, k);
+        if (strcmp(type, "text") != 0)
             return weft_fail(WEFT_UNSUPPORTED,
                              "messages[%zu].content[%zu]: a part of type %s: only text is "
                              "supported",
-                             i, k, type != NULL ? weft_printable(type) : "?");
+                             i, k, weft_printable(type));
         if (!json_object_is_type(json_object_object_get(part, "text"), json_type_string))
             return weft_fail(WEFT_INVALID, "messages[%zu].content[%zu]: expected a text", i, k);
     }
