@@ -3,7 +3,7 @@
 of llama-server with the same file, for numbers of clients that each ask for a greedy text of N
 tokens at the same time: medians of interleaved rounds, in which one program runs at a time. Keys and
 values have 16 bits in both. One line of JSON; the load of the machine before each run is a part of
-it."""
+it. processor_ms is the time of the processor for a token, which others do not change much."""
 import argparse
 import http.client
 import json
@@ -11,6 +11,7 @@ import os
 import socket
 import statistics
 import subprocess
+import sys
 import threading
 import time
 
@@ -82,15 +83,29 @@ def measure(port, clients, tokens):
     return clients * tokens / seconds
 
 
+def processor_seconds(process):
+    with open("/proc/%d/stat" % process.pid) as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def run(program, a, clients):
+    """Tokens a second, and milliseconds of the processor for a token."""
     port = free_port()
     process = start(command(program, a, port, clients), port)
     try:
         measure(port, clients, 8)
-        return measure(port, clients, a.tokens)
+        before = processor_seconds(process)
+        rate = measure(port, clients, a.tokens)
+        return rate, 1e3 * (processor_seconds(process) - before) / (clients * a.tokens)
     finally:
         process.terminate()
         process.wait()
+
+
+def table(rates, programs, numbers, which, of):
+    return {p: {n: of([round(x[which], 2) for x in rates[p, n]]) for n in numbers}
+            for p in programs}
 
 
 def main():
@@ -113,12 +128,12 @@ def main():
             for p in programs:
                 loads.append(os.getloadavg()[0])
                 rates[p, n].append(run(p, a, n))
+                print(p, n, *("%.2f" % x for x in rates[p, n][-1]), file=sys.stderr)
     print(json.dumps({"tokens": a.tokens, "threads": a.threads, "rounds": a.rounds,
                       "load": [round(min(loads), 2), round(max(loads), 2)],
-                      "rates": {p: {n: round(statistics.median(rates[p, n]), 1) for n in numbers}
-                                for p in programs},
-                      "all": {p: {n: [round(x, 1) for x in rates[p, n]] for n in numbers}
-                              for p in programs}}))
+                      "rates": table(rates, programs, numbers, 0, statistics.median),
+                      "processor_ms": table(rates, programs, numbers, 1, statistics.median),
+                      "all": table(rates, programs, numbers, 0, list)}))
 
 
 if __name__ == "__main__":
