@@ -349,11 +349,13 @@ static void an_interrupt_stops_the_answer(void)
     int master = -1, code = 0;
     other_start(NULL, STREAM DELTA("content", "half"), true);
     snprintf(url, sizeof url, "http://127.0.0.1:%d", other.port);
+    /* Nothing is allocated in the child: another thread may hold the allocator's lock. */
+    char *const words[] = {"weft", "chat", "--server", url, "--history", "off", NULL};
+    const char *weft = check_built("cli/weft");
+    setenv("TERM", "dumb", 1);
     const pid_t chat = forkpty(&master, NULL, NULL, NULL);
     if (chat == 0) {
-        setenv("TERM", "dumb", 1);
-        execl(check_built("cli/weft"), "weft", "chat", "--server", url, "--history", "off",
-              (char *)NULL);
+        execv(weft, words);
         _exit(127);
     }
     if (chat < 0) {
@@ -364,6 +366,8 @@ static void an_interrupt_stops_the_answer(void)
     if (await(master, "> ") && write(master, "Hi\r", 3) == 3 && await(master, "half") &&
         write(master, "\003", 1) == 1 && await(master, "(stopped)") && await(master, "> "))
         CHECK(write(master, "/quit\r", 6) == 6);
+    else
+        kill(chat, SIGKILL);
     for (char rest[256]; read(master, rest, sizeof rest) > 0;) /* to its end */
         continue;
     CHECK(waitpid(chat, &code, 0) == chat && WIFEXITED(code) && WEXITSTATUS(code) == 0);
