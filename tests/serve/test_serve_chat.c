@@ -323,22 +323,30 @@ static void a_timeout_ends_an_answer(void)
     other_stop();
 }
 
-/* Waits for a text of a terminal. */
+/* What a terminal has shown, and where the search for the next text starts. */
+static struct shown {
+    char text[1 << 16];
+    size_t n, from;
+} shown;
+
+/* Waits for a text of a terminal after the one before. */
 static bool await(int master, const char *text)
 {
-    static char seen[1 << 16];
-    size_t n = 0;
-    seen[0] = '\0';
-    while (strstr(seen, text) == NULL) {
+    const char *at;
+    while ((at = strstr(shown.text + shown.from, text)) == NULL) {
         struct pollfd ready = {.fd = master, .events = POLLIN};
-        const ssize_t got = poll(&ready, 1, 60000) > 0 && n + 1 < sizeof seen
-                                ? read(master, seen + n, sizeof seen - 1 - n)
-                                : -1;
-        if (got <= 0)
-            return CHECK_FAIL("the terminal lacks '%s': %s", text, seen), false;
-        n += (size_t)got;
-        seen[n] = '\0';
+        const ssize_t got =
+            poll(&ready, 1, 60000) > 0 && shown.n + 1 < sizeof shown.text
+                ? read(master, shown.text + shown.n, sizeof shown.text - 1 - shown.n)
+                : -1;
+        if (got <= 0) {
+            CHECK_FAIL("the terminal lacks '%s': %s", text, shown.text);
+            return false;
+        }
+        shown.n += (size_t)got;
+        shown.text[shown.n] = '\0';
     }
+    shown.from = (size_t)(at - shown.text) + strlen(text);
     return true;
 }
 
