@@ -65,8 +65,8 @@ static int64_t packed_columns(const cpu_attention *a, int64_t n, int64_t k)
 static void make_plan(forward *f, const weft_call *call, bool planning)
 {
     const weft_attention_params *params = call->params;
-    const int mask = call->in[1].dtype == WEFT_UINT8 ? 7 : 3; /* bit mask of inputs: k and v are
-                                                               * quantized, or not */
+    const int mask = call->n_inputs - params->has_mask - params->has_lengths - params->has_first -
+                     params->has_ends;
     memset(f, 0, sizeof *f);
     f->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[mask] : NULL, tile_rows(call),
                                   INPUT_PARTS);
@@ -162,6 +162,23 @@ static void load_keys(const forward *f, const place *p, int64_t s0, int64_t n, f
     }
 }
 
+/* Scores of a few rows for keys [s0, s0 + n), which lie one after another. */
+static void scores_in_place(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch,
+                            float *s)
+{
+    const cpu_attention *a = &f->a;
+    const weft_tensor *k = a->k;
+    if (a->bits) {
+        const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, k, p->b, s0, p->hk);
+        a->kernels->kv_dot(&codes, (int)p->rows, scratch, a->D_ld, scratch + f->at_kt, n, s,
+                           ATTENTION_KEYS_LD);
+        return;
+    }
+    a->kernels->gemv(k->dtype, (int)p->rows, a->D, scratch,
+                     weft__cpu_attention_row(a, k, p->b, s0, p->hk), k->strides[1], n, NULL, s,
+                     ATTENTION_KEYS_LD);
+}
+
 /* Scores of the stripe's rows for keys [s0, s0 + n). */
 static void scores(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch)
 {
@@ -181,20 +198,12 @@ static void scores(const forward *f, const place *p, int64_t s0, int64_t n, floa
         weft__cpu_attention_multiply(a, &product);
         return;
     }
-    if (p->in_place && a->bits) {
-        const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, a->k, p->b, s0, p->hk);
-        a->kernels->kv_dot(&codes, (int)p->rows, scratch, a->D_ld, scratch + f->at_kt, n, s,
-                           ATTENTION_KEYS_LD);
-        return;
+    for (int64_t i = 0, run; p->in_place && i < n; i += run) {
+        run = weft__cpu_attention_run(a, s0 + i, n - i);
+        scores_in_place(f, p, s0 + i, run, scratch, s + i);
     }
-    if (p->in_place) {
-        const weft_tensor *k = a->k;
-        int64_t first = p->b * k->strides[0] + s0 * k->strides[1] + p->hk * k->strides[2];
-        a->kernels->gemv(k->dtype, (int)p->rows, a->D, scratch,
-                         (const char *)k->data + first * (int64_t)weft_dtype_size(k->dtype),
-                         k->strides[1], n, NULL, s, ATTENTION_KEYS_LD);
+    if (p->in_place)
         return;
-    }
     cpu_block block = {.m = p->rows,
                        .n = n,
                        .k = a->D,
@@ -242,12 +251,27 @@ static void soften(const forward *f, const place *p, int64_t s0, int64_t n, floa
     }
 }
 
+/* The same for a few rows, whose probabilities are s, and values that lie one after another. */
+static void gather_in_place(const forward *f, const place *p, int64_t s0, int64_t n, const float *s,
+                            float *o)
+{
+    const cpu_attention *a = &f->a;
+    const weft_tensor *v = a->v;
+    if (a->bits) {
+        const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, v, p->b, s0, p->hk);
+        a->kernels->kv_add(&codes, (int)p->rows, n, s, ATTENTION_KEYS_LD, o, a->Dv_ld);
+        return;
+    }
+    a->kernels->gemv_across(v->dtype, (int)p->rows, n, s, ATTENTION_KEYS_LD,
+                            weft__cpu_attention_row(a, v, p->b, s0, p->hk), v->strides[1], a->Dv, o,
+                            a->Dv_ld);
+}
+
 /* o += probabilities times values, of n keys of `loaded`. */
 static void gather(const forward *f, const place *p, int64_t s0, int64_t n, int64_t loaded,
                    float *scratch, float *result)
 {
     const cpu_attention *a = &f->a;
-    const weft_tensor *v = a->v;
     float *o = result + 2 * f->rows + p->row * a->Dv_ld;
     if (!p->in_place && a->parts) {
         const cpu_attention_product product = {.m = p->rows,
@@ -266,19 +290,12 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, int6
         weft__cpu_attention_multiply(a, &product);
         return;
     }
-    if (p->in_place && a->bits) {
-        const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, v, p->b, s0, p->hk);
-        a->kernels->kv_add(&codes, (int)p->rows, n, scratch + f->at_s, ATTENTION_KEYS_LD, o,
-                           a->Dv_ld);
-        return;
+    for (int64_t i = 0, run; p->in_place && i < n; i += run) {
+        run = weft__cpu_attention_run(a, s0 + i, n - i);
+        gather_in_place(f, p, s0 + i, run, scratch + f->at_s + i, o);
     }
-    if (p->in_place) {
-        int64_t first = p->b * v->strides[0] + s0 * v->strides[1] + p->hk * v->strides[2];
-        a->kernels->gemv_across(v->dtype, (int)p->rows, n, scratch + f->at_s, ATTENTION_KEYS_LD,
-                                (const char *)v->data + first * (int64_t)weft_dtype_size(v->dtype),
-                                v->strides[1], a->Dv, o, a->Dv_ld);
+    if (p->in_place)
         return;
-    }
     cpu_block block = {.m = p->rows,
                        .n = a->Dv,
                        .k = n,
@@ -380,8 +397,10 @@ static void run_keys(const forward *f, const place *p, int64_t part, float *scra
         from = part * f->part;
     if (last_to > (part + 1) * f->part)
         last_to = (part + 1) * f->part;
-    for (int64_t s0 = from; s0 < last_to; s0 += ATTENTION_KEYS) {
-        int64_t n = last_to - s0 < ATTENTION_KEYS ? last_to - s0 : ATTENTION_KEYS;
+    for (int64_t s0 = from, n; s0 < last_to; s0 += n) {
+        n = last_to - s0 < ATTENTION_KEYS ? last_to - s0 : ATTENTION_KEYS;
+        if (p->rows > CPU_GEMV_ROWS) /* keys that are packed lie one after another */
+            n = weft__cpu_attention_run(a, s0, n);
         for (int64_t h = 0; h < f->heads; h++) {
             place own = *p;
             own.hk += h;
@@ -482,6 +501,15 @@ static void merge_task(void *context, int64_t begin, int64_t end, int worker)
         merge(f, &p, parts);
         put(f, &p, parts);
     }
+}
+
+weft_status weft__cpu_attention_pages(const weft_call *call)
+{
+    const cpu_attention a = weft__cpu_attention_of(call, NULL, 1, INPUT_PARTS);
+    return weft__cpu_attention_has_pages(&a)
+               ? weft__cpu_attention(call)
+               : weft_fail(WEFT_INVALID, "attention_pages: a page is not one of the pool's %lld",
+                           (long long)a.k->shape.at[0]);
 }
 
 weft_status weft__cpu_attention(const weft_call *call)

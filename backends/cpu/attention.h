@@ -23,7 +23,8 @@ typedef struct cpu_attention {
     const weft_tensor *q, *k, *v, *mask; /* k and v: their codes if they are quantized */
     int bits;                            /* bits of codes, which steps and least values follow; 0: k
                                           * and v are not quantized */
-    const int32_t *lengths;              /* (B) number of keys of each row; NULL: S for all */
+    const weft_tensor *pages; /* (B, N): pages of each row; NULL: k and v are (B, S, ..) */
+    const int32_t *lengths;   /* (B) number of keys of each row; NULL: S for all */
     int64_t lengths_step;
     /* (B, L) int32: the keys that a query attends to; NULL: from key 0, to the last one */
     const weft_tensor *first, *ends;
@@ -70,6 +71,16 @@ int64_t weft__cpu_attention_keys(const cpu_attention *a, int64_t b, int64_t l, i
  * them. In packed rows this is the end of a sample, so that a tile need not compute the scores
  * between two samples. */
 int64_t weft__cpu_attention_run_end(const cpu_attention *a, int64_t b, int64_t l, int64_t end);
+
+/* Where row i of head h is in x, which is q, k or v, or steps or least values of them. */
+const char *weft__cpu_attention_row(const cpu_attention *a, const weft_tensor *x, int64_t b,
+                                    int64_t i, int64_t h);
+
+/* How many of the keys [s0, s0 + n) lie one after another. */
+int64_t weft__cpu_attention_run(const cpu_attention *a, int64_t s0, int64_t n);
+
+/* Whether all pages that the rows have are in k. */
+bool weft__cpu_attention_has_pages(const cpu_attention *a);
 
 /* Loads rows (l, h), l in [l0, l0 + n_l), h in [h0, h0 + n_h), of x (B, *, heads, width) as float32
  * times `factor`, each padded with zeros to `ld` floats. */
@@ -119,5 +130,7 @@ int64_t weft__cpu_attention_workspace(const weft_call *call);
 int64_t weft__cpu_attention_vjp_workspace(const weft_call *call);
 bool weft__cpu_attention_fits(const weft_call *call);
 bool weft__cpu_attention_codes_fits(const weft_call *call);
+weft_kernel weft__cpu_attention_pages;
+bool weft__cpu_attention_pages_fits(const weft_call *call);
 
 #endif

@@ -39,7 +39,10 @@ static int parts_of(const cpu_attention *a, int most)
 cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask, int64_t rows,
                                      int parts)
 {
+    const weft_attention_params *params = call->params;
     const bool codes = call->in[1].dtype == WEFT_UINT8;
+    const int stored = codes ? 7 : 3, others = params->has_mask + params->has_lengths +
+                                               params->has_first + params->has_ends;
     const weft_tensor *q = &call->in[0], *k = &call->in[1], *v = &call->in[codes ? 4 : 2];
     cpu_attention a = {.params = call->params,
                        .kernels = weft__cpu_kernels(),
@@ -54,6 +57,10 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
                        .S = k->shape.at[1],
                        .Hk = k->shape.at[2],
                        .Dv = v->shape.at[3]};
+    if (call->n_inputs == stored + 1 + others) {
+        a.pages = &call->in[stored];
+        a.S *= a.pages->shape.at[1];
+    }
     a.own = a.S - a.L;
     a.window = smaller(a.params->window, a.S + a.L);
     if (a.params->has_first)
@@ -164,10 +171,27 @@ int64_t weft__cpu_attention_run_end(const cpu_attention *a, int64_t b, int64_t l
     return l;
 }
 
-static const char *element(const weft_tensor *x, int64_t b, int64_t i, int64_t h)
+static int64_t page_of(const cpu_attention *a, int64_t b, int64_t i)
 {
+    return ((const int32_t *)a->pages->data)[b * a->pages->strides[0] + i * a->pages->strides[1]];
+}
+
+const char *weft__cpu_attention_row(const cpu_attention *a, const weft_tensor *x, int64_t b,
+                                    int64_t i, int64_t h)
+{
+    if (a->pages && x != a->q) {
+        const int64_t page = x->shape.at[1];
+        b = page_of(a, b, i / page);
+        i %= page;
+    }
     int64_t offset = b * x->strides[0] + i * x->strides[1] + h * x->strides[2];
     return (const char *)x->data + offset * (int64_t)weft_dtype_size(x->dtype);
+}
+
+int64_t weft__cpu_attention_run(const cpu_attention *a, int64_t s0, int64_t n)
+{
+    const int64_t page = a->k->shape.at[1];
+    return a->pages ? smaller(n, page - s0 % page) : n;
 }
 
 void weft__cpu_attention_load(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t l0,
@@ -177,7 +201,7 @@ void weft__cpu_attention_load(const cpu_attention *a, const weft_tensor *x, int6
     const int64_t width = x->shape.at[3];
     for (int64_t l = l0; l < l0 + n_l; l++) {
         for (int64_t h = h0; h < h0 + n_h; h++, out += ld) {
-            a->kernels->decode(x->dtype, element(x, b, l, h), out, width);
+            a->kernels->decode(x->dtype, weft__cpu_attention_row(a, x, b, l, h), out, width);
             if (factor != 1)
                 a->kernels->scale_row(out, width, factor);
             for (int64_t i = width; i < ld; i++)
@@ -216,9 +240,9 @@ cpu_kv_codes weft__cpu_attention_codes_at(const cpu_attention *a, const weft_ten
     return (cpu_kv_codes){.bits = a->bits,
                           .width = width,
                           .group = width / steps->shape.at[3],
-                          .codes = (const uint8_t *)element(x, b, s0, hk),
-                          .steps = (const float *)element(steps, b, s0, hk),
-                          .least = (const float *)element(least, b, s0, hk),
+                          .codes = (const uint8_t *)weft__cpu_attention_row(a, x, b, s0, hk),
+                          .steps = (const float *)weft__cpu_attention_row(a, steps, b, s0, hk),
+                          .least = (const float *)weft__cpu_attention_row(a, least, b, s0, hk),
                           .code_row = x->strides[1],
                           .step_row = steps->strides[1],
                           .least_row = least->strides[1]};
@@ -227,7 +251,8 @@ cpu_kv_codes weft__cpu_attention_codes_at(const cpu_attention *a, const weft_ten
 void weft__cpu_attention_pack(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t s0,
                               int64_t n, int64_t hk, float *out)
 {
-    a->kernels->pack_b(x->dtype, element(x, b, s0, hk), 1, x->strides[1], x->shape.at[3], n, out);
+    a->kernels->pack_b(x->dtype, weft__cpu_attention_row(a, x, b, s0, hk), 1, x->strides[1],
+                       x->shape.at[3], n, out);
 }
 
 int64_t weft__cpu_attention_depth(const cpu_attention *a, int64_t k)
@@ -252,8 +277,9 @@ void weft__cpu_attention_pack_b(const cpu_attention *a, const weft_tensor *x, in
                                 int64_t n, int64_t hk, bool across, float *out)
 {
     const int64_t width = x->shape.at[3], row = x->strides[1];
-    a->kernels->parts.pack_b(x->dtype, 1, element(x, b, s0, hk), across ? 1 : row, across ? row : 1,
-                             across ? width : n, across ? n : width, out);
+    a->kernels->parts.pack_b(x->dtype, 1, weft__cpu_attention_row(a, x, b, s0, hk),
+                             across ? 1 : row, across ? row : 1, across ? width : n,
+                             across ? n : width, out);
 }
 
 void weft__cpu_attention_multiply(const cpu_attention *a, const cpu_attention_product *p)
@@ -294,4 +320,21 @@ bool weft__cpu_attention_codes_fits(const weft_call *call)
             return false;
     }
     return call->in[0].shape.at[3] > 0 && call->in[4].shape.at[3] > 0;
+}
+
+bool weft__cpu_attention_pages_fits(const weft_call *call)
+{
+    return call->in[1].dtype == WEFT_UINT8 ? weft__cpu_attention_codes_fits(call)
+                                           : weft__cpu_attention_fits(call);
+}
+
+bool weft__cpu_attention_has_pages(const cpu_attention *a)
+{
+    const int64_t n = a->k->shape.at[0];
+    bool there = true;
+    for (int64_t b = 0; a->pages && b < a->B; b++) {
+        for (int64_t i = 0; i < a->pages->shape.at[1]; i++)
+            there = there && page_of(a, b, i) >= 0 && page_of(a, b, i) < n;
+    }
+    return there;
 }

@@ -80,6 +80,10 @@ typedef struct weft_attention_options {
     /* NULL, or float (H): attention sinks. Each head's logit is added to its softmax, after scale,
      * softcap and mask, without a value, so weights add up to less than 1. */
     weft_array *sinks;
+    /* NULL, or int32 (B, N): k and v are pages of a pool, (P, page, Hk, D) and (P, page, Hk, Dv),
+     * and row b reads pages[b, 0], pages[b, 1], ... (each below P) one after another, so that S is
+     * N page. Kernels that support it read the pages where they are; otherwise they are copied. */
+    weft_array *pages;
 } weft_attention_options;
 
 /* Scaled dot-product attention of q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) -> (B, L, H,

@@ -200,6 +200,8 @@ typedef struct weft_rope_params {
  *
  * attention_codes: k and v are each three inputs: codes, steps and minima of weft_kv_codes, 8 bits
  * each if their last dim is D, 4 bits if it is D / 2. It takes no bounds.
+ * attention_pages: as attention or attention_codes, with pages int32 (B, N) after keys and values,
+ * which are (P, page, ...); S is N page. It takes no bounds.
  * attention_sinks: sinks (H) of a float dtype follow v and are included in the log-sum-exp. */
 typedef struct weft_attention_params {
     double scale, softcap;

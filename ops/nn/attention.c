@@ -203,7 +203,8 @@ bool weft__attention_infer(const weft_array *node, int n, weft_why *why)
         return false;
     }
     weft_dims q = input_shape(node, 0), k = input_shape(node, 1), v = input_shape(node, 2);
-    int64_t B = q.at[0], H = q.at[2], S = k.at[1], Hk = k.at[2];
+    const bool paged = weft_node_op(node) == &weft_op_attention_pages;
+    int64_t B = paged ? k.at[0] : q.at[0], H = q.at[2], S = k.at[1], Hk = k.at[2];
     if (!weft__expect_shape(node, 1, "k", WEFT_DIMS(B, S, Hk, q.at[3]), why) ||
         !weft__expect_shape(node, 2, "v", WEFT_DIMS(B, S, Hk, v.at[3]), why)) {
         return false;
@@ -211,10 +212,19 @@ bool weft__attention_infer(const weft_array *node, int n, weft_why *why)
     return weft__attention_infer_heads(node, H, Hk, why);
 }
 
+int64_t weft__attention_keys(const weft_array *node)
+{
+    const int64_t n = input_shape(node, 1).at[1];
+    if (weft_node_op(node) != &weft_op_attention_pages) {
+        return n;
+    }
+    return n * input_shape(node, input_dtype(node, 1) == WEFT_UINT8 ? 7 : 3).at[1];
+}
+
 static bool infer_mask(const weft_array *node, int at, weft_why *why)
 {
-    weft_dims q = input_shape(node, 0), k = input_shape(node, 1), mask = input_shape(node, at);
-    weft_dims scores = WEFT_DIMS(q.at[0], q.at[2], q.at[1], k.at[1]);
+    weft_dims q = input_shape(node, 0), mask = input_shape(node, at);
+    weft_dims scores = WEFT_DIMS(q.at[0], q.at[2], q.at[1], weft__attention_keys(node));
     weft_dtype dtype = input_dtype(node, at);
     if (dtype != WEFT_BOOL && !weft_dtype_is_float(dtype)) {
         return weft_because(why, "the mask is %s, expected bool or a float",
@@ -265,9 +275,9 @@ bool weft__attention_infer_rest(const weft_array *node, int n, weft_why *why)
            (!params->has_lengths || infer_lengths(node, why));
 }
 
-static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+bool weft__attention_infer_out(const weft_array *node, int n, weft_spec *out, weft_why *why)
 {
-    if (!weft__attention_infer(node, 3, why) || !weft__attention_infer_rest(node, 3, why)) {
+    if (!weft__attention_infer_rest(node, n, why)) {
         return false;
     }
     weft_array *q = weft_node_input(node, 0);
@@ -277,6 +287,11 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     shape.n = 3;
     out[1] = dense(compute_dtype(q), shape);
     return true;
+}
+
+static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    return weft__attention_infer(node, 3, why) && weft__attention_infer_out(node, 3, out, why);
 }
 
 const weft_field weft__attention_fields[] = {
@@ -417,14 +432,20 @@ weft_array *weft__attention_apply(const weft_op *op, weft_array **inputs, int n,
         .has_mask = given.mask != NULL,
         .has_lengths = given.lengths != NULL,
     };
+    int64_t S = weft_dim(inputs[1], 1);
+    if (given.pages) {
+        S = weft_ok(given.pages) ? S * weft_dim(given.pages, -1) : S;
+        inputs[n++] = given.pages;
+        op = &weft_op_attention_pages;
+    }
     if (given.sinks && op == &weft_op_attention) {
         inputs[n++] = given.sinks;
         op = &weft_op_attention_sinks;
     }
     weft_array *mask = params.has_mask ? mask_of_rank_4(given.mask) : NULL;
     attention_bounds bounds = bounds_of(inputs[0], &given);
-    if (op == &weft_op_attention_codes || params.has_lengths) {
-        mask = weft__attention_bounds_mask(bounds, weft_dim(inputs[1], 1), mask);
+    if (op == &weft_op_attention_codes || op == &weft_op_attention_pages || params.has_lengths) {
+        mask = weft__attention_bounds_mask(bounds, S, mask);
         params.has_mask = mask != NULL;
         bounds = (attention_bounds){NULL, NULL};
     }
@@ -458,6 +479,6 @@ weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
                            const weft_attention_options *options)
 {
     weft_scope_open();
-    weft_array *inputs[7] = {as_inexact(q), k, v};
+    weft_array *inputs[8] = {as_inexact(q), k, v};
     return weft_scope_close(weft__attention_apply(&weft_op_attention, inputs, 3, options));
 }

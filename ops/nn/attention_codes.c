@@ -87,10 +87,10 @@ static bool infer_codes(const weft_array *node, int i, const char *name, weft_di
            weft__expect_shape(node, i + 2, name, steps, why);
 }
 
-static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+bool weft__attention_codes_infer(const weft_array *node, int n, weft_spec *out, weft_why *why)
 {
     const weft_attention_params *params = weft_node_params(node);
-    if (!weft__expect_inputs(node, 7 + params->has_mask + params->has_lengths, why) ||
+    if (!weft__expect_inputs(node, n + params->has_mask + params->has_lengths, why) ||
         !weft__expect_float(node, 0, "q", why) ||
         !weft__expect_rank(node, 0, "q", "(B, L, H, D)", 4, why) ||
         !weft__expect_rank(node, 1, "keys", "(B, S, Hk, D)", 4, why)) {
@@ -102,11 +102,11 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
         return weft_because(why, "keys of %lld bytes are no codes of %lld elements",
                             (long long)k.at[3], (long long)q.at[3]);
     }
-    k.at[0] = q.at[0];
+    k.at[0] = weft_node_op(node) == &weft_op_attention_codes ? q.at[0] : k.at[0];
     if (!infer_codes(node, 1, "keys", k, bits, why) ||
         !infer_codes(node, 4, "values", k, bits, why) ||
         !weft__attention_infer_heads(node, q.at[2], k.at[2], why) ||
-        !weft__attention_infer_rest(node, 7, why)) {
+        !weft__attention_infer_rest(node, n, why)) {
         return false;
     }
     q.at[3] = input_shape(node, 4).at[3] * 8 / bits;
@@ -114,6 +114,11 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     q.n = 3;
     out[1] = dense(compute_dtype(weft_node_input(node, 0)), q);
     return true;
+}
+
+static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    return weft__attention_codes_infer(node, 7, out, why);
 }
 
 static const weft_attention_params full = {.scale = 0.5};
@@ -187,7 +192,7 @@ weft_array *weft_attention_codes(weft_array *q, const weft_kv_codes *keys,
                                  const weft_kv_codes *values, const weft_attention_options *options)
 {
     weft_scope_open();
-    weft_array *inputs[9] = {as_inexact(q), keys->codes,   keys->steps,  keys->least,
-                             values->codes, values->steps, values->least};
+    weft_array *inputs[10] = {as_inexact(q), keys->codes,   keys->steps,  keys->least,
+                              values->codes, values->steps, values->least};
     return weft_scope_close(weft__attention_apply(&weft_op_attention_codes, inputs, 7, options));
 }

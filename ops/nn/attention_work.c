@@ -37,12 +37,25 @@ static const weft_tensor *last_if(const weft_call *call, bool has_it, int before
     return has_it && last->data ? last : NULL;
 }
 
+static bool is_coded(const weft_call *call)
+{
+    return call->in[1].dtype == WEFT_UINT8;
+}
+
+/* The keys of a sequence without lengths. */
+static int64_t keys_of(const weft_call *call)
+{
+    const int64_t n = call->in[1].shape.at[1];
+    return call->op == &weft_op_attention_pages ? n * call->in[is_coded(call) ? 7 : 3].shape.at[1]
+                                                : n;
+}
+
 /* Pairs of all sequences, for one head. *keys: the keys of all sequences that are read. */
 static double visible_pairs(const weft_call *call, double *keys)
 {
     const weft_attention_params *params = call->params;
     const weft_tensor *lengths = last_if(call, params->has_lengths, 0);
-    const int64_t B = call->in[0].shape.at[0], S = call->in[1].shape.at[1];
+    const int64_t B = call->in[0].shape.at[0], S = keys_of(call);
     extent e = {.L = call->in[0].shape.at[1],
                 .S = S,
                 .firsts = last_if(call, params->has_first, params->has_ends),
@@ -67,8 +80,8 @@ static double dense_bytes(const weft_tensor *t)
 void weft__attention_work(const weft_call *call, weft_work *work)
 {
     const weft_dims *q = &call->in[0].shape, *k = &call->in[1].shape, *o = &call->out[0].shape;
-    const int stored = call->op == &weft_op_attention_codes ? 6 : 2; /* inputs of keys and values */
-    const double all = (double)q->at[0] * (double)k->at[1];
+    const int stored = is_coded(call) ? 6 : 2; /* inputs of keys and values */
+    const double all = (double)k->at[0] * (double)k->at[1];
     double keys;
     work->flops = 2 * visible_pairs(call, &keys) * (double)q->at[2] * (double)(q->at[3] + o->at[3]);
     /* Keys and values after the lengths are not read. */

@@ -100,6 +100,7 @@ void weft__attention_vjp_work(const weft_call *call, weft_work *work);
 /* ---- attention.c ---------------------------------------------------------------------------- */
 
 extern const weft_op weft_op_attention, weft_op_attention_codes;
+extern const weft_op weft_op_attention_pages; /* attention_pages.c */
 extern const weft_op weft_op_attention_vjp;   /* attention_vjp.c */
 extern const weft_op weft_op_attention_sinks; /* attention_sinks.c */
 extern const weft_field weft__attention_fields[];
@@ -110,6 +111,12 @@ bool weft__attention_infer(const weft_array *node, int n, weft_why *why);
  * which the first are q (B, L, H, D) and one (B, S, ...). */
 bool weft__attention_infer_heads(const weft_array *node, int64_t H, int64_t Hk, weft_why *why);
 bool weft__attention_infer_rest(const weft_array *node, int n, weft_why *why);
+/* The rest, and the outputs. */
+bool weft__attention_infer_out(const weft_array *node, int n, weft_spec *out, weft_why *why);
+/* attention_codes.c: all checks, and the outputs, where n inputs come before mask and lengths. */
+bool weft__attention_codes_infer(const weft_array *node, int n, weft_spec *out, weft_why *why);
+/* The keys of a row: S, or those of its pages. */
+int64_t weft__attention_keys(const weft_array *node);
 
 /* Applies an attention op to n inputs, of which the first is q, followed by those from the options,
  * for which `inputs` must have room. Returns its first output. */
