@@ -218,8 +218,10 @@ void weft_running_batch_free(weft_running_batch *b)
     while (b->first)
         drop_first(b);
     for (size_t i = 0; i < b->places; i++) {
-        if (b->rows[i].live)
+        if (b->rows[i].live) {
             weft__generation_close(&b->rows[i].run);
+            weft__row_give_pages(&b->rows[i]);
+        }
     }
     weft__batch_empty(b);
     weft_free(b->rows);

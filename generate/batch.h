@@ -2,12 +2,13 @@
  * between steps.
  *
  * batch.c assigns rows to requests and steps the sequences; batch_step.c computes, by the compiled
- * steps of batch_decode.c; batch_draw.c draws their tokens; batch_rows.c keeps the results of each
- * sequence.
+ * steps of batch_decode.c, in the pages of batch_pages.c; batch_draw.c draws their tokens;
+ * batch_rows.c keeps the results of each sequence.
  */
 #ifndef WEFT_GENERATE_BATCH_H
 #define WEFT_GENERATE_BATCH_H
 
+#include "generate/caches/ring.h"
 #include "generate/generation.h"
 #include "generate/generator.h"
 #include "generate/rows.h"
@@ -33,6 +34,7 @@ typedef struct weft__row {
     void *context;
     size_t index;
     weft_generated_row *result;
+    weft__page_list pages;  /* none while its text waits to be processed */
     bool live;              /* a generator that is not `batched` computes one step per turn */
     size_t room, text_room; /* of the result's lists */
 } weft__row;
@@ -55,13 +57,17 @@ struct weft_running_batch {
     weft_generate_batch_options options;
     weft__request *first, **last; /* those that wait; where the next one is linked */
     size_t n, waiting;            /* numbers of requests so far, and of those that wait */
-    /* `most`, of which `places` are in use. Those that are batched are in the caches' row of the
-     * same index. */
+    /* `most`, of which `places` are in use. Those that are batched are in the row of the same index
+     * of caches without pages. */
     weft__row *rows;
     size_t places, most;
     weft_cache_options cache; /* of the sequences in `caches`, as they were asked for */
     weft_cache_plan plan;     /* of `caches`: their size is that of the memory at the start */
     weft_cache **caches;      /* caches/rows.h, one per layer; NULL: no sequence needs them */
+    int64_t slots;            /* of a sequence in the caches that have pages; 0: none have */
+    weft__pages pages;
+    weft__paging paging;              /* of the step that is being built */
+    int64_t set_back;                 /* sequences so far */
     weft__decoder steps[WEFT__STEPS]; /* the most recently used first */
     uint64_t version;                 /* of the bank when they were compiled */
     bool compiled;                    /* whether the latest step was */
@@ -96,10 +102,10 @@ enum { WEFT__LOGITS, WEFT__ARGMAX, WEFT__RESULTS };
 
 /* The most probable token of each row of logits (N, V): (N). */
 weft_array *weft__batch_argmax(weft_array *logits);
-/* Computes a step of all rows: in[0] tokens (B) and in[1] offsets (B), with the adapter, which the
- * model uses already; or with in[2], the numbers (B) of the rows' adapters; NULL: they have the
- * same. The step is compiled if `left` more are worth it. out: WEFT__RESULTS of logits (B, V) and
- * most probable tokens (B), evaluated. */
+/* Computes a step of all rows: in[0] tokens (B), in[1] offsets (B) and in[2] their pages (B, N),
+ * with the adapter, which the model uses already; or with in[3], the numbers (B) of the rows'
+ * adapters; NULL: they have the same. The step is compiled if `left` more are worth it. out:
+ * WEFT__RESULTS of logits (B, V) and most probable tokens (B), evaluated. */
 weft_status weft__batch_decode(weft_running_batch *b, weft_array *const *in,
                                const weft_nn_lora_member *adapter, int64_t left, weft_array **out);
 /* Frees all compiled steps. */
@@ -121,9 +127,35 @@ weft_status weft__batch_draw(weft__row *const *rows, const size_t *which, size_t
 void weft__batch_read(weft_running_batch *b);
 /* Computes a token for each batched sequence whose prompt is complete. */
 weft_status weft__batch_step(weft_running_batch *b);
-/* Makes row i of the caches the former row which[i], for n rows. */
-weft_status weft__batch_keep(weft_running_batch *b, const int32_t *which, size_t n);
 /* Frees what was computed for batched sequences; none of them is left. */
 void weft__batch_empty(weft_running_batch *b);
+
+/* ---- batch_pages.c --------------------------------------------------------------------------- */
+
+/* Whether a sequence is in the batch's caches. */
+static inline bool weft__row_decodes(const weft__row *row)
+{
+    return row->live && row->run.generator->batched && !row->run.generator->reading;
+}
+
+/* Prepares new caches for pages. */
+void weft__batch_page_caches(weft_running_batch *b);
+/* Reserves pages for the text of a sequence; *admitted: whether there are any. */
+weft_status weft__batch_admit(weft_running_batch *b, weft__row *row, bool *admitted);
+void weft__row_give_pages(weft__row *row);
+/* Reserves a page for the next token of each sequence that needs one; sets the youngest ones back
+ * until there are enough. */
+weft_status weft__batch_reserve(weft_running_batch *b);
+/* The same for the token after it; sets none back, and returns whether there are enough. */
+bool weft__batch_reserve_ahead(weft_running_batch *b);
+/* Copies `length` tokens of row `from` of caches to the pages of a sequence, or its row. */
+weft_status weft__batch_put(weft_running_batch *b, size_t place, weft_cache **caches, int64_t from,
+                            int64_t length);
+/* The pages of all rows, int32 (B, N); those without a sequence have page 0. */
+weft_array *weft__batch_table(const weft_running_batch *b);
+/* Of caches without pages: makes room for `longest` tokens in each row. */
+weft_status weft__batch_reserve_rows(weft_running_batch *b, int64_t longest);
+/* Makes row i of the caches the former row which[i], for n rows. */
+weft_status weft__batch_keep(weft_running_batch *b, const int32_t *which, size_t n);
 
 #endif

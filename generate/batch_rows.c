@@ -66,6 +66,7 @@ static void leave(weft__row *row, weft_status status)
         r->text = weft_strdup("");
     r->stats = weft__generation_stats(&row->run, r->status);
     weft__generation_close(&row->run);
+    weft__row_give_pages(row);
     row->run = (weft__generation){0};
     row->live = false;
     if (b->options.ended != NULL)
@@ -111,6 +112,8 @@ static bool fits_caches(weft_running_batch *b, const weft_cache_options *options
         return false; /* opening the sequence fails likewise */
     own.max_context = b->plan.max_context;
     b->caches = weft_model_new_caches(b->model, &own);
+    if (b->caches)
+        weft__batch_page_caches(b);
     return b->caches != NULL;
 }
 
@@ -181,4 +184,6 @@ void weft__row_next(weft__row *row)
         g->batched = g->batched && is_like_caches(row->batch, g->caches);
     else if (g->batched)
         (void)weft__generator_renew(g);
+    if (row->live && g->reading)
+        weft__row_give_pages(row);
 }

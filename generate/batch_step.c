@@ -16,12 +16,6 @@ static bool reads(const weft__row *row)
     return row->live && row->run.generator->batched && row->run.generator->reading;
 }
 
-/* Whether a sequence is in the batch's caches. */
-static bool decodes(const weft__row *row)
-{
-    return row->live && row->run.generator->batched && !row->run.generator->reading;
-}
-
 /* ---- prompts -------------------------------------------------------------------------------- */
 
 /* New sequences whose prompts are processed together. Equal prompts are processed once. */
@@ -34,17 +28,6 @@ typedef struct arrival {
     size_t G;
     weft_cache **caches;
 } arrival;
-
-/* Copies row `from` of caches to the row of a sequence. */
-static weft_status put_row(const weft_running_batch *b, size_t place, weft_cache **caches,
-                           size_t from)
-{
-    weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++)
-        status = weft__cache_put_row(b->caches[i], (int64_t)b->places, (int64_t)place, caches[i],
-                                     (int64_t)from);
-    return status;
-}
 
 /* weft__rows_fn: draws the first tokens. */
 static weft_status arrive(void *context, weft_array *hidden, int64_t from)
@@ -62,7 +45,8 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
             rows[n] = &b->rows[a->places[i]];
             rows[n]->run.generator->reading = false;
             which[n++] = g;
-            status = put_row(b, a->places[i], a->caches, g);
+            status = weft__batch_put(b, a->places[i], a->caches, (int64_t)g,
+                                     rows[n - 1]->run.generator->n_text);
         }
     }
     if (status == WEFT_OK)
@@ -129,9 +113,10 @@ static weft_status read_end(weft_running_batch *b, size_t place)
     weft__row *row = &b->rows[place];
     weft_generator *g = row->run.generator;
     weft__row_next(row);
-    if (!decodes(row))
+    if (!weft__row_decodes(row))
         return WEFT_OK; /* it has ended, or is to be read again */
-    const weft_status status = put_row(b, place, g->caches, 0);
+    const weft_status status =
+        weft__batch_put(b, place, g->caches, 0, weft_cache_offset(g->caches[0]));
     for (int64_t i = 0; g->options.prompt_cache == NULL && i < n_caches(b); i++)
         weft_cache_reset(g->caches[i]);
     return status;
@@ -184,6 +169,16 @@ static size_t find_prompt(const weft_prompt *prompts, size_t n, const weft_gener
     return i;
 }
 
+/* Whether there are pages for the text of a sequence; if reserving them fails, it fails. */
+static bool admit(weft_running_batch *b, weft__row *row)
+{
+    bool admitted = false;
+    const weft_status status = weft__batch_admit(b, row, &admitted);
+    if (status != WEFT_OK)
+        weft__row_fail(row, status);
+    return status == WEFT_OK && admitted;
+}
+
 /* Processes the prompt of a row together with others that are at most as long and have the same
  * adapter; returns the number of tokens. */
 static int64_t read_together(weft_running_batch *b, size_t place)
@@ -198,7 +193,7 @@ static int64_t read_together(weft_running_batch *b, size_t place)
         const weft__row *row = &b->rows[(place + i) % b->places]; /* `place` is the first */
         const weft_generator *g = row->run.generator;
         if (!reads(row) || reads_alone(b, row) || g->n_text > longest ||
-            row->adapter != b->rows[place].adapter)
+            row->adapter != b->rows[place].adapter || !admit(b, &b->rows[(place + i) % b->places]))
             continue;
         of[a.n] = find_prompt(prompts, n, g);
         places[a.n] = (size_t)(row - b->rows);
@@ -241,6 +236,11 @@ void weft__batch_read(weft_running_batch *b)
     }
     for (weft__row *row; budget > 0 && (row = find_oldest(b)) != NULL;) {
         const size_t place = (size_t)(row - b->rows);
+        if (!admit(b, row)) {
+            if (row->live) /* younger ones wait, too */
+                break;
+            continue;
+        }
         budget -= reads_alone(b, row) ? read_piece(b, place, budget) : read_together(b, place);
     }
 }
@@ -259,8 +259,9 @@ static void gather(weft_running_batch *b, inputs *in)
 {
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
-        in->tokens[i] = in->offsets[i] = in->adapters[i] = 0;
-        if (!decodes(row))
+        in->tokens[i] = in->adapters[i] = 0;
+        in->offsets[i] = (int32_t)(i % WEFT__PAGE); /* free rows write to different slots */
+        if (!weft__row_decodes(row))
             continue;
         const weft_generator *g = row->run.generator;
         const int64_t left = g->limit - g->stats.tokens;
@@ -295,8 +296,8 @@ static weft_status compute(weft_running_batch *b, inputs *in, weft_array *tokens
     const weft_dims B = WEFT_DIMS((int64_t)b->places);
     bool mixed = false;
     weft_status status = use_adapters(b, in, &mixed);
-    for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++)
-        status = weft__cache_reserve_rows(b->caches[i], in->longest + (tokens != NULL));
+    if (status == WEFT_OK)
+        status = weft__batch_reserve_rows(b, in->longest + (tokens != NULL));
     for (size_t i = 0; tokens && i < in->n; i++)
         in->offsets[in->which[i]]++;
     if (status != WEFT_OK)
@@ -304,6 +305,7 @@ static weft_status compute(weft_running_batch *b, inputs *in, weft_array *tokens
     weft_array *const arguments[] = {
         tokens ? tokens : weft_from_data(in->tokens, WEFT_INT32, B),
         weft_from_data(in->offsets, WEFT_INT32, B),
+        weft__batch_table(b),
         mixed ? weft_from_data(in->adapters, WEFT_INT32, B) : NULL,
     };
     return weft__batch_decode(b, arguments, in->rows[0]->adapter, in->left, out);
@@ -314,7 +316,7 @@ static weft_status compute(weft_running_batch *b, inputs *in, weft_array *tokens
 /* Whether the next step can be enqueued before the tokens are read, since each is the most probable
  * one, after which no text is processed again. For a sequence that ends with its token, one extra
  * step is computed and discarded. */
-static bool can_go_ahead(const weft_running_batch *b, const inputs *in)
+static bool can_go_ahead(weft_running_batch *b, const inputs *in)
 {
     bool can = b->compiled && in->n > 0 && in->left > 1;
     for (size_t i = 0; i < in->n && can; i++) {
@@ -322,7 +324,7 @@ static bool can_go_ahead(const weft_running_batch *b, const inputs *in)
         can = weft__draw_is_greedy(g) && !(g->options.shift && g->stats.tokens + 1 >= g->limit) &&
               g->n_text != weft_model_info_of(b->model)->renews_at;
     }
-    return can;
+    return can && weft__batch_reserve_ahead(b);
 }
 
 static weft_status go_ahead(weft_running_batch *b, inputs *in, weft_array *most)
@@ -409,7 +411,7 @@ static void fail_step(weft_running_batch *b, weft_status status)
 {
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
-        if (decodes(row))
+        if (weft__row_decodes(row))
             weft__row_fail(row, status);
     }
     clear(b);
@@ -424,8 +426,8 @@ weft_status weft__batch_step(weft_running_batch *b)
                  .rows = weft_malloc(B * sizeof *in.rows),
                  .which = weft_malloc(B * sizeof *in.which)};
     const bool memory = in.tokens && in.offsets && in.adapters && in.rows && in.which;
-    weft_status status = WEFT_OK;
-    if (memory)
+    weft_status status = memory ? weft__batch_reserve(b) : WEFT_OK;
+    if (memory && status == WEFT_OK)
         gather(b, &in);
     weft_scope_open_lean();
     if (in.n > 0)
@@ -441,17 +443,10 @@ weft_status weft__batch_step(weft_running_batch *b)
     return memory ? WEFT_OK : weft__out_of_memory("generate", NULL);
 }
 
-weft_status weft__batch_keep(weft_running_batch *b, const int32_t *which, size_t n)
-{
-    weft_status status = WEFT_OK;
-    for (int64_t i = 0; b->caches && i < n_caches(b) && status == WEFT_OK; i++)
-        status = weft__cache_keep_rows(b->caches[i], which, (int64_t)n);
-    return status;
-}
-
 void weft__batch_empty(weft_running_batch *b)
 {
     clear(b);
     weft_model_free_caches(b->model, b->caches);
     b->caches = NULL;
+    weft__pages_clear(&b->pages);
 }

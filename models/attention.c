@@ -184,18 +184,19 @@ static weft_cache_view borrowed_keys_values(const attention *m, const weft__step
         .lengths = to_device(of->lengths, here),
         .mask = to_device(of->mask, here),
         .positions = to_device(of->positions, here),
+        .pages = to_device(of->pages, here),
         .window = of->window,
     };
 }
 
-enum { VIEW_ARRAYS = 11 };
+enum { VIEW_ARRAYS = 12 };
 
 static void arrays_of(weft_cache_view *view, weft_array **out[VIEW_ARRAYS])
 {
     weft_kv_codes *k = &view->key_codes, *v = &view->value_codes;
     weft_array **all[VIEW_ARRAYS] = {&view->keys,      &view->values, &view->lengths, &view->mask,
                                      &view->positions, &k->codes,     &k->steps,      &k->least,
-                                     &v->codes,        &v->steps,     &v->least};
+                                     &v->codes,        &v->steps,     &v->least,      &view->pages};
     memcpy(out, all, sizeof all);
 }
 

@@ -18,7 +18,8 @@ static weft_cache_view close_view(weft_cache_view view)
                              &view.value_codes.least,
                              &view.lengths,
                              &view.mask,
-                             &view.positions};
+                             &view.positions,
+                             &view.pages};
     enum { FIELDS = sizeof fields / sizeof *fields };
     weft_array *arrays[FIELDS];
     for (int i = 0; i < FIELDS; i++)
@@ -166,6 +167,7 @@ weft_array *weft_cache_attention(weft_array *q, const weft_cache_view *view,
             "cache: attention: a mask is unsupported where rows are at positions of their own"));
     o.mask = both(over_keys(o.mask, view), view->mask);
     o.lengths = view->lengths;
+    o.pages = view->pages;
     if (view->mask)
         o.causal = false;
     if (view->window > 0 && (o.window == 0 || view->window < o.window))

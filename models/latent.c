@@ -259,6 +259,12 @@ static bool absorbs(const latent *m, int64_t L, int64_t S)
     return (double)L * (product + (double)S * (2 * R + (double)l->qk_rope_head_dim)) < expand;
 }
 
+/* The number of tokens that a query may attend to. */
+static int64_t keys_of(const parts *p)
+{
+    return weft_dim(p->latents, 1) * (p->view.pages ? weft_dim(p->view.pages, 1) : 1);
+}
+
 static weft_array *latent_forward(weft_module *self, weft_array *x, const weft__step *s,
                                   weft_cache *cache)
 {
@@ -270,7 +276,7 @@ static weft_array *latent_forward(weft_module *self, weft_array *x, const weft__
     put_latents(m, x, s, cache, &p);
     weft__lora_terms terms;
     const bool absorbing =
-        cache && absorbs(m, L, weft_dim(p.latents, 1)) && weft__lora_terms_of(m->kv_b_proj, &terms);
+        cache && absorbs(m, L, keys_of(&p)) && weft__lora_terms_of(m->kv_b_proj, &terms);
     weft_array *y = absorbing ? absorbed(m, &terms, &p, s) : expanded(m, &p, s);
     y = weft_reshape(weft_astype(y, weft_dtype_of(x)), WEFT_DIMS(B, L, -1));
     return weft_nn_leave(m, weft_nn_call(m->o_proj, y));

@@ -140,20 +140,34 @@ static int64_t fitting(weft_model *model, const weft_cache_options *o, weft_devi
     return fit < (double)context ? (int64_t)fmax(fit, 0) : context;
 }
 
-/* The model's context length, or as much as fits on the devices of its layers. */
-static int64_t default_context(weft_model *model, const weft_cache_options *o)
+/* As many of `context` tokens as fit on the devices of the model's layers. */
+static int64_t fitting_on_all(weft_model *model, const weft_cache_options *o, int64_t context)
 {
-    const weft_model_info *info = weft_model_info_of(model);
     const weft_model_family *family = weft_model_family_of(model);
-    int64_t context = info->max_positions > 0 ? info->max_positions : -1, fit = context;
+    int64_t fit = context;
     weft_device *before = NULL;
-    for (int64_t i = 0; family->attention && context > 0 && i < info->n_caches; i++) {
+    for (int64_t i = 0; family->attention && i < weft_model_info_of(model)->n_caches; i++) {
         weft_layer_attention a;
         family->attention(weft_model_module(model), i, &a);
         const int64_t here = a.device != before ? fitting(model, o, a.device, context) : context;
         fit = here < fit ? here : fit;
         before = a.device;
     }
+    return fit;
+}
+
+int64_t weft__cache_fitting(weft_model *model, const weft_cache_options *options)
+{
+    const weft_cache_options o = weft__cache_options_of(model, options);
+    return fitting_on_all(model, &o, INT32_MAX / 2);
+}
+
+/* The model's context length, or as much as fits. */
+static int64_t default_context(weft_model *model, const weft_cache_options *o)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    const int64_t context = info->max_positions > 0 ? info->max_positions : -1;
+    int64_t fit = context > 0 ? fitting_on_all(model, o, context) : context;
     if (fit == context)
         return context;
     fit = fit / LEAST_CONTEXT * LEAST_CONTEXT;

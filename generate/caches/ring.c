@@ -6,7 +6,7 @@
 
 #include "core/math.h"
 
-enum { BLOCK = 256 }; /* tokens by which the capacity grows */
+enum { BLOCK = WEFT__PAGE }; /* tokens by which the capacity grows */
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -148,7 +148,20 @@ static weft_cache_view see_slots(const weft__ring *c, const weft__parts *k, cons
                                  int64_t L, weft_array *offset)
 {
     weft_cache_view view = view_of(c, k, v);
-    weft__ring_see_slots(c, &view, L, offset);
+    weft__ring_see_slots(c, &view, weft_dim(view.keys, 1), L, offset);
+    return view;
+}
+
+/* The same in pages. */
+static weft_cache_view see_pages(const weft__ring *c, const weft__parts *k, const weft__parts *v,
+                                 weft_array *offset)
+{
+    weft_array *table = weft_to(c->paging->table, weft_device_of(k->at[0]));
+    const weft__parts pages_k = weft__parts_pages(k, WEFT__PAGE),
+                      pages_v = weft__parts_pages(v, WEFT__PAGE);
+    weft_cache_view view = view_of(c, &pages_k, &pages_v);
+    view.pages = table;
+    weft__ring_see_slots(c, &view, weft_dim(table, 1) * WEFT__PAGE, 1, offset);
     return view;
 }
 
@@ -240,6 +253,8 @@ static weft_status reserve(weft_cache *self, int64_t n)
 static weft__parts written_at(const weft__ring *c, weft__parts into, const weft__parts *fresh,
                               int64_t L, weft_array *offset)
 {
+    if (c->paging)
+        return weft__parts_write(&into, fresh, weft__ring_place_array(c, offset));
     if (room(c) < c->capacity)
         return weft__parts_write(&into, fresh, offset);
     for (int64_t i = 0; i < L; i++) {
@@ -258,12 +273,12 @@ static weft_cache_view append(weft_cache *self, weft_array *k, weft_array *v, we
     if (error)
         return failed(error);
     const int64_t L = weft_dim(k, 1), rows = weft_dim(offset, 0);
-    if (rows > 1 && (L != 1 || rows != weft_dim(k, 0)))
+    if ((rows > 1 || c->paging) && (L != 1 || rows != weft_dim(k, 0)))
         return failed(
             weft_error_array("cache: append: rows at positions of their own take one token "
                              "each, got %lld for %lld rows and %lld positions",
                              (long long)L, (long long)weft_dim(k, 0), (long long)rows));
-    if (room(c) == c->capacity && L > c->capacity - c->keep + 1)
+    if (!c->paging && room(c) == c->capacity && L > c->capacity - c->keep + 1)
         return failed(weft_error_array(
             "cache: append: %lld tokens at a time would overwrite what the first of them sees "
             "(weft_cache_options.trim: at least %lld)",
@@ -271,7 +286,8 @@ static weft_cache_view append(weft_cache *self, weft_array *k, weft_array *v, we
     const weft__parts new_k = weft__store_encode(&c->k, k), new_v = weft__store_encode(&c->v, v);
     const weft__parts all_k = written_at(c, weft__store_held(&c->k), &new_k, L, offset);
     const weft__parts all_v = written_at(c, weft__store_held(&c->v), &new_v, L, offset);
-    const weft_cache_view view = see_slots(c, &all_k, &all_v, L, offset);
+    const weft_cache_view view =
+        c->paging ? see_pages(c, &all_k, &all_v, offset) : see_slots(c, &all_k, &all_v, L, offset);
     error = first_error(&all_k, &all_v, &view);
     if (error)
         return failed(error);
@@ -437,6 +453,11 @@ bool weft__cache_alike(const weft_cache *a, const weft_cache *b)
     const weft__ring *x = (const weft__ring *)a, *y = (const weft__ring *)b;
     return x->capacity == y->capacity && x->sinks == y->sinks && x->keep == y->keep &&
            x->latent == y->latent && x->k.bits == y->k.bits && x->v.bits == y->v.bits;
+}
+
+weft__ring *weft__ring_of(weft_cache *cache)
+{
+    return cache->type->another == another ? (weft__ring *)cache : NULL;
 }
 
 weft_cache *weft_cache_new(void)

@@ -1,4 +1,5 @@
 /* generate/caches/ring_view.c -- the positions of the tokens in a ring, and the attention masks. */
+#include "core/math.h"
 #include "generate/caches/ring.h"
 
 int64_t weft__ring_slot(const weft__ring *c, int64_t p)
@@ -19,6 +20,15 @@ weft_array *weft__ring_slot_array(const weft__ring *c, weft_array *offset)
     turned = weft_remainder(turned, number(c->capacity - c->sinks));
     turned = weft_add(turned, number(c->sinks));
     return weft_where(weft_less(offset, number(c->capacity)), offset, turned);
+}
+
+weft_array *weft__ring_place_array(const weft__ring *c, weft_array *offset)
+{
+    weft_array *slot = weft_expand_dims(weft__ring_slot_array(c, offset), 1); /* (B, 1) */
+    weft_array *table = weft_to(c->paging->table, weft_device_of(offset));
+    weft_array *page = weft_floor_divide(slot, number(WEFT__PAGE));
+    page = weft_multiply(weft_take_along_axis(table, page, 1), number(WEFT__PAGE));
+    return weft_squeeze(weft_add(page, weft_remainder(slot, number(WEFT__PAGE))), 1);
 }
 
 /* Which of the tokens at `positions` (..., S) the queries (..., L, 1) attend to, (..., L, S): the
@@ -62,16 +72,17 @@ static weft_array *tokens_of_slots(const weft__ring *c, weft_array *last, int64_
     return weft_where(weft_less(slots, number(c->sinks)), slots, tokens);
 }
 
-void weft__ring_see_slots(const weft__ring *c, weft_cache_view *view, int64_t L, weft_array *offset)
+void weft__ring_see_slots(const weft__ring *c, weft_cache_view *view, int64_t S, int64_t L,
+                          weft_array *offset)
 {
-    const int64_t S = weft_dim(view->keys, 1);
-    const bool turns = S == c->capacity;
+    const int64_t slots = weft__smaller(S, c->capacity); /* the last page may have more */
+    const bool turns = slots == c->capacity;
     view->lengths = weft_add(offset, number(L));
-    if (!turns && (S <= c->keep || c->sinks == 0)) {
-        view->window = S > c->keep ? c->keep : 0;
+    if (!turns && (slots <= c->keep || c->sinks == 0)) {
+        view->window = slots > c->keep ? c->keep : 0;
         return;
     }
-    view->lengths = weft_minimum(view->lengths, number(S));
+    view->lengths = weft_minimum(view->lengths, number(slots));
     const int64_t B = weft_dim(offset, 0);
     if (B > 1) /* the mask is (B, 1, 1, S) */
         offset = weft_reshape(offset, WEFT_DIMS(B, 1, 1, 1));
@@ -87,7 +98,7 @@ void weft__ring_see_slots(const weft__ring *c, weft_cache_view *view, int64_t L,
         positions = weft_maximum(positions, number(0));
         view->positions = positions;
     }
-    if (L == 1 && S <= c->keep)
+    if (L == 1 && slots <= c->keep)
         return; /* all slots are valid */
     view->mask = visible(c, queries, positions);
     if (there)

@@ -82,6 +82,8 @@ weft_array *weft__store_check(const weft__store *store, weft_array *x)
         return NULL;
     if (!weft_ok(x))
         return x;
+    if (store->held[0] && !weft_ok(store->held[0]))
+        return store->held[0];
     const weft_dims shape = weft_shape(x);
     const weft_dtype dtype = weft_dtype_of(x);
     if (store->held[0] == NULL && shape.n == 4)
@@ -90,6 +92,7 @@ weft_array *weft__store_check(const weft__store *store, weft_array *x)
         return weft_error_array("cache: expected (B, L, Hk, D), got %s",
                                 weft__shape_text(&shape, got));
     weft_dims fit = weft_shape(store->held[0]);
+    fit.at[0] = store->paged ? shape.at[0] : fit.at[0];
     fit.at[1] = shape.n == 4 ? shape.at[1] : -1;
     fit.at[3] *= packed(store->bits);
     if (weft__shape_equal(&fit, &shape) && (int64_t)dtype == store->dtype)
@@ -216,10 +219,24 @@ weft__parts weft__parts_concatenate(const weft__parts *parts, int n)
     return out;
 }
 
-/* x (B, S, ...) with `fresh` (B, 1, ...) at index starts[b] of row b. */
+weft__parts weft__parts_pages(const weft__parts *parts, int64_t page)
+{
+    weft__parts out = {.n = parts->n};
+    for (int i = 0; i < out.n; i++) {
+        const weft_dims shape = weft_shape(parts->at[i]);
+        out.at[i] = weft_reshape(parts->at[i],
+                                 WEFT_DIMS(shape.at[1] / page, page, shape.at[2], shape.at[3]));
+    }
+    return out;
+}
+
+/* x (B, S, ...) with `fresh` (B, 1, ...) at index starts[b] of row b, or x (1, S, ...) with it at
+ * these indices of its only row. */
 static weft_array *with_tokens(weft_array *x, weft_array *fresh, weft_array *starts)
 {
-    weft_array *at = weft_reshape(starts, WEFT_DIMS(weft_dim(fresh, 0), 1, 1, 1));
+    const int64_t B = weft_dim(fresh, 0), one = weft_dim(x, 0) == 1 ? 1 : B;
+    weft_array *at = weft_reshape(starts, WEFT_DIMS(one, B / one, 1, 1));
+    fresh = one == 1 ? weft_swapaxes(fresh, 0, 1) : fresh;
     return weft_put_along_axis(x, weft_broadcast_to(at, weft_shape(fresh)), fresh, 1);
 }
 

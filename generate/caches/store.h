@@ -13,6 +13,7 @@ typedef struct weft__store {
     int bits;                      /* 16, 8 or 4; 0 or 32: unchanged */
     int64_t dtype;                 /* a weft_dtype: that of the input */
     bool none;                     /* nothing is stored, and inputs are NULL */
+    bool paged;                    /* `held` has one row, the pages of those of the inputs */
 } weft__store;
 
 typedef struct weft__parts {
@@ -45,7 +46,10 @@ weft_array *weft__store_decode(const weft__store *store, const weft__parts *part
 weft__parts weft__parts_with_room(const weft__parts *held, const weft__parts *like, int64_t room);
 weft__parts weft__parts_slice(const weft__parts *parts, int64_t from, int64_t to);
 weft__parts weft__parts_concatenate(const weft__parts *parts, int n);
-/* `into` with `from` written at token start, int32 (1); or one token for each row, (B). */
+/* Pages of `page` tokens each, (pages, page, Hk, ...), of parts with one row of them. */
+weft__parts weft__parts_pages(const weft__parts *parts, int64_t page);
+/* `into` with `from` written at token start, int32 (1); or one token for each row, (B). If `into`
+ * has one row, these are different tokens of it. */
 weft__parts weft__parts_write(const weft__parts *into, const weft__parts *from, weft_array *start);
 
 #endif

@@ -245,6 +245,10 @@ typedef struct weft_generate_batch_options {
     weft_generate_batch_ended_fn *ended;
     void *ended_context;
     bool no_compile; /* that of weft_generate_options */
+    /* The most tokens whose keys and values are held, those that sequences share counted once; 0:
+     * as many as fit in memory. Prompts wait until there is room, and when it runs out the youngest
+     * sequence is set back: its text is processed again later. One sequence alone may be longer. */
+    int64_t cache_tokens;
     /* Adapters of the model's tree, of which each request may choose one; borrowed, may be NULL.
      * Sequences with different ones share a step: the base's products are computed for all rows
      * together, then those of the adapters. While all have the same one, numbers are those of a

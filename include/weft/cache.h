@@ -46,7 +46,7 @@ typedef struct weft_cache weft_cache;
 /* What L new queries attend to; borrowed arrays, as an op's results. On a failure keys and values
  * are error arrays. weft_cache_attention uses all of it. */
 typedef struct weft_cache_view {
-    weft_array *keys, *values; /* (B, S, Hk, D), in the compute dtype or float16 */
+    weft_array *keys, *values; /* (B, S, Hk, D), in the compute dtype or float16; or `pages` */
     /* The same quantized; codes NULL: the cache is not quantized. */
     weft_kv_codes key_codes, value_codes;
     weft_array *lengths; /* weft_attention's; NULL: S */
@@ -54,6 +54,7 @@ typedef struct weft_cache_view {
      * NULL: the last L keys are the new ones, or L is 1, and causality and `window` decide. */
     weft_array *mask;
     weft_array *positions; /* int32 (S) or (B, 1, 1, S): of each key; NULL: 0, 1, ... */
+    weft_array *pages;     /* weft_attention's: keys, values and codes are in pages; NULL: not */
     int64_t window;        /* > 0: the attention window */
 } weft_cache_view;
 

@@ -1,0 +1,231 @@
+/* generate/batch_pages.c -- the pages of a batch's sequences: a prompt is processed when there are
+ * pages for it, and when none is left the youngest sequence is set back. It loses its pages, and
+ * its text is processed again later, from where it was. */
+#include "core/failure.h"
+#include "core/math.h"
+#include "generate/batch.h"
+#include "generate/caches/plan.h"
+#include "generate/caches/rows.h"
+
+static int64_t n_caches(const weft_running_batch *b)
+{
+    return weft_model_info_of(b->model)->n_caches;
+}
+
+static bool is_paged(weft_cache *cache)
+{
+    const weft__ring *ring = weft__ring_of(cache);
+    return ring && ring->paging;
+}
+
+/* ---- the caches ------------------------------------------------------------------------------ */
+
+/* Layers that keep as many tokens as any other have pages; those with smaller windows or with
+ * states, whose rows are of one size, have rows. */
+void weft__batch_page_caches(weft_running_batch *b)
+{
+    const int64_t tokens = b->options.cache_tokens;
+    b->slots = 0;
+    for (int64_t i = 0; i < n_caches(b); i++) {
+        const weft__ring *ring = weft__ring_of(b->caches[i]);
+        b->slots = ring ? weft__larger(b->slots, ring->capacity) : b->slots;
+    }
+    for (int64_t i = 0; i < n_caches(b); i++) {
+        weft__ring *ring = weft__ring_of(b->caches[i]);
+        if (ring && ring->capacity == b->slots) {
+            ring->paging = &b->paging;
+            ring->k.paged = ring->v.paged = true;
+        }
+    }
+    b->pages.most = (tokens > 0 ? tokens : weft__cache_fitting(b->model, &b->cache)) / WEFT__PAGE;
+}
+
+/* The number of pages of a sequence of n tokens. */
+static int64_t pages_for(const weft_running_batch *b, int64_t n)
+{
+    return weft__pages_for(weft__smaller(n, b->slots));
+}
+
+static weft_status resize(weft_running_batch *b, int64_t n)
+{
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++) {
+        if (is_paged(b->caches[i]))
+            status = weft__cache_resize_pages(b->caches[i], n);
+    }
+    return status == WEFT_OK ? weft__pages_resize(&b->pages, n) : status;
+}
+
+/* Makes room for n more pages; *fits: whether there is. `alone`: whatever the budget. If memory is
+ * shorter than planned, the budget becomes what there is. */
+static weft_status make_room(weft_running_batch *b, int64_t n, bool alone, bool *fits)
+{
+    weft__pages *p = &b->pages;
+    const int64_t all = p->used + n + 1, most = weft__larger(all, p->most + 1);
+    *fits = alone || n == 0 || p->used + n <= p->most;
+    if (!*fits || n == 0 || all <= p->n)
+        return WEFT_OK;
+    weft_status status = resize(b, weft__smaller(weft__pages_room(all), most));
+    if (status == WEFT_MEMORY)
+        status = resize(b, all);
+    if (status != WEFT_MEMORY || alone)
+        return status;
+    p->most = p->n > 0 ? p->n - 1 : 0;
+    *fits = false;
+    return WEFT_OK;
+}
+
+/* ---- sequences ------------------------------------------------------------------------------- */
+
+void weft__row_give_pages(weft__row *row)
+{
+    weft__pages_give(&row->batch->pages, &row->pages);
+}
+
+/* The youngest sequence with pages; NULL if no more than one has any. */
+static weft__row *find_youngest(const weft_running_batch *b)
+{
+    weft__row *youngest = NULL;
+    int holders = 0;
+    for (size_t i = 0; i < b->places; i++) {
+        weft__row *row = &b->rows[i];
+        if (!row->live || row->pages.n == 0)
+            continue;
+        holders++;
+        if (youngest == NULL || row->index > youngest->index)
+            youngest = row;
+    }
+    return holders > 1 ? youngest : NULL;
+}
+
+static bool any_pages(const weft_running_batch *b)
+{
+    return b->pages.used > 0;
+}
+
+/* What its own caches have of the text need not be processed again, unless the text has become too
+ * long for how their keys are rotated. */
+static void set_back(weft_running_batch *b, weft__row *row)
+{
+    weft_generator *g = row->run.generator;
+    weft__row_give_pages(row);
+    b->set_back++;
+    if (g->reading)
+        return;
+    for (int64_t i = 0; weft_model_info_of(b->model)->renews_at > 0 && i < n_caches(b); i++)
+        weft_cache_reset(g->caches[i]);
+    g->known = weft_cache_offset(g->caches[0]);
+    g->reading = true;
+}
+
+weft_status weft__batch_admit(weft_running_batch *b, weft__row *row, bool *admitted)
+{
+    const int64_t n = pages_for(b, row->run.generator->n_text + 1), more = n - row->pages.n;
+    *admitted = more <= 0;
+    if (*admitted)
+        return WEFT_OK;
+    const weft_status status = make_room(b, more, !any_pages(b), admitted);
+    return status == WEFT_OK && *admitted ? weft__pages_take(&b->pages, &row->pages, n) : status;
+}
+
+/* How many pages the sequences lack for `ahead` tokens after their last ones. */
+static int64_t count_missing(const weft_running_batch *b, int64_t ahead)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < b->places; i++) {
+        const weft__row *row = &b->rows[i];
+        if (weft__row_decodes(row))
+            n += weft__larger(0, pages_for(b, row->run.generator->n_text + ahead) - row->pages.n);
+    }
+    return n;
+}
+
+static weft_status take(weft_running_batch *b, int64_t ahead)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < b->places && status == WEFT_OK; i++) {
+        weft__row *row = &b->rows[i];
+        if (weft__row_decodes(row))
+            status = weft__pages_take(&b->pages, &row->pages,
+                                      pages_for(b, row->run.generator->n_text + ahead));
+    }
+    return status;
+}
+
+weft_status weft__batch_reserve(weft_running_batch *b)
+{
+    bool fits = false;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && !fits) {
+        weft__row *youngest = find_youngest(b);
+        status = make_room(b, count_missing(b, 0), youngest == NULL, &fits);
+        if (status == WEFT_OK && !fits)
+            set_back(b, youngest);
+    }
+    return status == WEFT_OK ? take(b, 0) : status;
+}
+
+bool weft__batch_reserve_ahead(weft_running_batch *b)
+{
+    bool fits;
+    return make_room(b, count_missing(b, 1), false, &fits) == WEFT_OK && fits &&
+           take(b, 1) == WEFT_OK;
+}
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+weft_status weft__batch_put(weft_running_batch *b, size_t place, weft_cache **caches, int64_t from,
+                            int64_t length)
+{
+    const weft__page_list *pages = &b->rows[place].pages;
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++) {
+        weft_cache *to = b->caches[i];
+        status =
+            is_paged(to)
+                ? weft__cache_put_pages(to, b->pages.n, pages, weft__pages_shared(&b->pages, pages),
+                                        caches[i], from, weft__smaller(length, b->slots))
+                : weft__cache_put_row(to, (int64_t)b->places, (int64_t)place, caches[i], from);
+    }
+    return status;
+}
+
+weft_array *weft__batch_table(const weft_running_batch *b)
+{
+    int64_t N = 1;
+    for (size_t i = 0; i < b->places; i++) {
+        while (weft__row_decodes(&b->rows[i]) && N < b->rows[i].pages.n)
+            N *= 2;
+    }
+    int32_t *table = weft_calloc(b->places * (size_t)N + 1, sizeof *table);
+    if (table == NULL)
+        return weft__memory_error("generate", "pages");
+    for (size_t i = 0; i < b->places; i++) {
+        const weft__page_list *pages = &b->rows[i].pages;
+        for (int64_t k = 0; weft__row_decodes(&b->rows[i]) && k < pages->n; k++)
+            table[(int64_t)i * N + k] = pages->at[k];
+    }
+    weft_array *made = weft_from_data(table, WEFT_INT32, WEFT_DIMS((int64_t)b->places, N));
+    weft_free(table);
+    return made;
+}
+
+weft_status weft__batch_reserve_rows(weft_running_batch *b, int64_t longest)
+{
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++) {
+        if (!is_paged(b->caches[i]))
+            status = weft__cache_reserve_rows(b->caches[i], longest);
+    }
+    return status;
+}
+
+weft_status weft__batch_keep(weft_running_batch *b, const int32_t *which, size_t n)
+{
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; b->caches && i < n_caches(b) && status == WEFT_OK; i++) {
+        if (!is_paged(b->caches[i]))
+            status = weft__cache_keep_rows(b->caches[i], which, (int64_t)n);
+    }
+    return status;
+}
