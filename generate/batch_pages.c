@@ -1,6 +1,8 @@
 /* generate/batch_pages.c -- the pages of a batch's sequences: a prompt is processed when there are
  * pages for it, and when none is left the youngest sequence is set back. It loses its pages, and
  * its text is processed again later, from where it was. */
+#include <string.h>
+
 #include "core/failure.h"
 #include "core/math.h"
 #include "generate/batch.h"
@@ -75,6 +77,15 @@ static weft_status make_room(weft_running_batch *b, int64_t n, bool alone, bool 
     return WEFT_OK;
 }
 
+weft_batch_cache weft_running_batch_cache(const weft_running_batch *b)
+{
+    const weft__pages *p = &b->pages;
+    return (weft_batch_cache){.used = p->used * WEFT__PAGE,
+                              .allocated = p->n * WEFT__PAGE,
+                              .most = p->most * WEFT__PAGE,
+                              .set_back = b->set_back};
+}
+
 /* ---- sequences ------------------------------------------------------------------------------- */
 
 void weft__row_give_pages(weft__row *row)
@@ -98,11 +109,6 @@ static weft__row *find_youngest(const weft_running_batch *b)
     return holders > 1 ? youngest : NULL;
 }
 
-static bool any_pages(const weft_running_batch *b)
-{
-    return b->pages.used > 0;
-}
-
 /* What its own caches have of the text need not be processed again, unless the text has become too
  * long for how their keys are rotated. */
 static void set_back(weft_running_batch *b, weft__row *row)
@@ -118,14 +124,77 @@ static void set_back(weft_running_batch *b, weft__row *row)
     g->reading = true;
 }
 
+/* ---- shared pages ---------------------------------------------------------------------------- */
+
+/* Whether the sequence will not overwrite its first tokens. */
+static bool keeps_all(const weft_running_batch *b, const weft_generator *g)
+{
+    return g->n_text + g->limit - g->stats.tokens <= b->slots;
+}
+
+/* How many pages of another sequence are full of tokens with which this one begins, too. */
+static int64_t count_common(const weft_running_batch *b, const weft__row *row,
+                            const weft__row *other)
+{
+    const weft_generator *g = row->run.generator, *o = other->run.generator;
+    const int64_t renews_at = weft_model_info_of(b->model)->renews_at;
+    if (other == row || !weft__row_decodes(other) || other->adapter != row->adapter ||
+        !keeps_all(b, g) || !keeps_all(b, o) ||
+        (renews_at > 0 && (g->n_text > renews_at) != (o->n_text > renews_at)))
+        return 0;
+    const int64_t most = weft__smaller(g->n_text, o->n_text - 1) / WEFT__PAGE;
+    int64_t n = 0;
+    while (n < most && memcmp(g->text + n * WEFT__PAGE, o->text + n * WEFT__PAGE,
+                              WEFT__PAGE * sizeof *g->text) == 0)
+        n++;
+    return n;
+}
+
+/* The sequence with most such pages, *n. */
+static const weft__row *find_common(const weft_running_batch *b, const weft__row *row, int64_t *n)
+{
+    const weft__row *found = NULL;
+    *n = 0;
+    for (size_t i = 0; i < b->places; i++) {
+        const int64_t common = count_common(b, row, &b->rows[i]);
+        if (common > *n) {
+            found = &b->rows[i];
+            *n = common;
+        }
+    }
+    return found;
+}
+
+/* Uses pages of another sequence for the beginning of the text, if that is better. */
+static weft_status share(weft_running_batch *b, weft__row *row)
+{
+    const int64_t all = row->pages.n;
+    int64_t n;
+    const weft__row *other = find_common(b, row, &n);
+    if (n <= weft__pages_shared(&b->pages, &row->pages))
+        return WEFT_OK;
+    weft__row_give_pages(row);
+    const weft_status status = weft__pages_share(&b->pages, &other->pages, n, &row->pages);
+    return status == WEFT_OK ? weft__pages_take(&b->pages, &row->pages, all) : status;
+}
+
+/* ---- admission ------------------------------------------------------------------------------- */
+
 weft_status weft__batch_admit(weft_running_batch *b, weft__row *row, bool *admitted)
 {
-    const int64_t n = pages_for(b, row->run.generator->n_text + 1), more = n - row->pages.n;
-    *admitted = more <= 0;
+    const int64_t n = pages_for(b, row->run.generator->n_text + 1);
+    *admitted = n <= row->pages.n;
     if (*admitted)
         return WEFT_OK;
-    const weft_status status = make_room(b, more, !any_pages(b), admitted);
-    return status == WEFT_OK && *admitted ? weft__pages_take(&b->pages, &row->pages, n) : status;
+    const bool alone = b->pages.used == 0;
+    weft_status status = share(b, row);
+    if (status == WEFT_OK)
+        status = make_room(b, n - row->pages.n, alone, admitted);
+    if (status == WEFT_OK && *admitted)
+        status = weft__pages_take(&b->pages, &row->pages, n);
+    if (status != WEFT_OK || !*admitted)
+        weft__row_give_pages(row);
+    return status;
 }
 
 /* How many pages the sequences lack for `ahead` tokens after their last ones. */
@@ -178,7 +247,7 @@ weft_status weft__batch_put(weft_running_batch *b, size_t place, weft_cache **ca
                             int64_t length)
 {
     const weft__page_list *pages = &b->rows[place].pages;
-    weft_status status = WEFT_OK;
+    weft_status status = share(b, &b->rows[place]);
     for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++) {
         weft_cache *to = b->caches[i];
         status =

@@ -397,10 +397,14 @@ static weft_status step(weft_running_batch *b, inputs *in)
     return status;
 }
 
-/* Forgets all that was computed in the batch's caches. */
+/* Forgets all that was computed in the batch's caches, also for prompts that share pages of it. */
 static void clear(weft_running_batch *b)
 {
     drop_ahead(b);
+    for (size_t i = 0; i < b->places; i++) {
+        if (b->rows[i].live)
+            weft__row_give_pages(&b->rows[i]);
+    }
     weft__batch_drop_steps(b);
     for (int64_t i = 0; b->caches && i < n_caches(b); i++)
         weft_cache_reset(b->caches[i]);

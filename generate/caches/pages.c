@@ -10,14 +10,14 @@ int64_t weft__pages_for(int64_t slots)
     return (slots + WEFT__PAGE - 1) / WEFT__PAGE;
 }
 
-/* Powers of two up to 16, then four numbers for each of them, so that a fifth is free at most. */
+/* Powers of two up to 16, then multiples of an eighth of the last one, or of 4. */
 int64_t weft__pages_room(int64_t n)
 {
-    enum { FIRST = 4, EXACT = 16 };
+    enum { FIRST = 2, DOUBLED = 16, LEAST = 4 };
     int64_t power = FIRST;
     while (2 * power <= n)
         power *= 2;
-    const int64_t step = power < EXACT ? power : power / 4;
+    const int64_t step = power < DOUBLED ? power : power / 8 < LEAST ? LEAST : power / 8;
     return n <= power ? power : (n + step - 1) / step * step;
 }
 

@@ -322,6 +322,16 @@ WEFT_NODISCARD WEFT_API weft_status weft_running_batch_add(
 WEFT_NODISCARD WEFT_API weft_status weft_running_batch_advance(weft_running_batch *batch,
                                                                bool *more) WEFT_NONNULL(1, 2);
 
+/* What sequences that are computed together hold of keys and values, in tokens of whole pages,
+ * those that several share counted once. */
+typedef struct weft_batch_cache {
+    int64_t used, allocated;
+    int64_t most;     /* the budget; 0: it is set when the first sequence begins */
+    int64_t set_back; /* how many sequences were set back so far */
+} weft_batch_cache;
+
+WEFT_API weft_batch_cache weft_running_batch_cache(const weft_running_batch *batch) WEFT_NONNULL(1);
+
 /* Frees the batch. Sequences that have not ended are dropped; their results keep the tokens so far.
  * NULL is accepted. */
 WEFT_API void weft_running_batch_free(weft_running_batch *batch);
