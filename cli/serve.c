@@ -115,6 +115,15 @@ static const cli_option options[] = {
      .high = 1024,
      AT(parallel),
      .help = "sequences computed at a time; further ones wait"},
+    {.name = "cache-tokens",
+     .kind = CLI_INT,
+     .value = "N",
+     .low = 1,
+     .high = CLI_ANY,
+     AT(cache_tokens),
+     .help = "the most tokens whose keys and values these hold together; prompts wait until there "
+             "is room, and when it runs out the youngest sequence is read again later; default: "
+             "as many as fit in memory"},
     {.name = "max-requests",
      .kind = CLI_INT,
      .value = "N",
@@ -375,6 +384,7 @@ static weft_status serve(const serve_values *v, const char *path, const key_list
                              .origins = (const char *const *)v->origins.at,
                              .n_origins = (size_t)v->origins.n,
                              .rows = v->parallel,
+                             .cache_tokens = v->cache_tokens == CLI_ABSENT ? 0 : v->cache_tokens,
                              .requests = v->max_requests,
                              .max_tokens = v->max_tokens == CLI_ABSENT ? 0 : v->max_tokens,
                              .body = v->max_body,

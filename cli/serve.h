@@ -9,7 +9,7 @@
 
 typedef struct serve_values {
     const char *model, *adapter_dir, *host, *name, *key_file, *template_file, *state;
-    int64_t port, parallel, max_requests, max_tokens, max_body, cache, quota;
+    int64_t port, parallel, max_requests, max_tokens, max_body, cache, cache_tokens, quota;
     double timeout, stop_seconds, teach_latency, max_memory;
     cli_texts adapters, hosts, origins;
     cli_caching caching;

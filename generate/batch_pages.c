@@ -26,7 +26,7 @@ static bool is_paged(weft_cache *cache)
  * states, whose rows are of one size, have rows. */
 void weft__batch_page_caches(weft_running_batch *b)
 {
-    const int64_t tokens = b->options.cache_tokens;
+    int64_t tokens = b->options.cache_tokens;
     b->slots = 0;
     for (int64_t i = 0; i < n_caches(b); i++) {
         const weft__ring *ring = weft__ring_of(b->caches[i]);
@@ -39,7 +39,9 @@ void weft__batch_page_caches(weft_running_batch *b)
             ring->k.paged = ring->v.paged = true;
         }
     }
-    b->pages.most = (tokens > 0 ? tokens : weft__cache_fitting(b->model, &b->cache)) / WEFT__PAGE;
+    if (tokens == 0) /* prompts are processed in caches of their own, in what is left */
+        tokens = weft__cache_fitting(b->model, &b->cache) / 4 * 3;
+    b->pages.most = tokens / WEFT__PAGE;
 }
 
 /* The number of pages of a sequence of n tokens. */

@@ -228,6 +228,12 @@ static weft_status run_metrics(serve_request *r)
     put_metric(&out, "gauge", "requests_deferred", "sequences waiting for a row", (double)waiting);
     put_metric(&out, "gauge", "n_rows_max", "most sequences computed at a time",
                (double)c.most_rows);
+    put_metric(&out, "gauge", "kv_cache_tokens", "tokens of the pages that sequences use",
+               (double)c.kv.used);
+    put_metric(&out, "gauge", "kv_cache_tokens_max", "the most tokens of pages, --cache-tokens",
+               (double)c.kv.most);
+    put_metric(&out, "counter", "requests_set_back_total",
+               "sequences that lost their pages and were read again", (double)c.kv.set_back);
     serve_reply(r, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
     return WEFT_OK;
 }

@@ -84,11 +84,12 @@ typedef struct serve_options {
     const char *const *hosts, *const *origins;
     size_t n_hosts, n_origins;
 
-    int64_t rows;        /* sequences computed at a time; 0: 16 */
-    int64_t requests;    /* that wait or are computed; further ones get 503; 0: 256. Their
-                            choices may be four times as many, or those of one request */
-    int64_t connections; /* open at a time; 0: 512 */
-    int64_t unread;      /* bytes that wait for a client before it is cut off; 0: 1 MiB */
+    int64_t rows;         /* sequences computed at a time; 0: 16 */
+    int64_t cache_tokens; /* weft_generate_batch_options */
+    int64_t requests;     /* that wait or are computed; further ones get 503; 0: 256. Their
+                             choices may be four times as many, or those of one request */
+    int64_t connections;  /* open at a time; 0: 512 */
+    int64_t unread;       /* bytes that wait for a client before it is cut off; 0: 1 MiB */
     int64_t body; /* bytes of a request's body; 0: 16 MiB. Its JSON values may take 24 times as
                      many, and bodies and values of all requests 96 times as many */
     int64_t max_tokens; /* the most for a request, and its default; 0: the model's positions */

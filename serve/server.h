@@ -181,6 +181,7 @@ struct serve_request {
 typedef struct serve_counts {
     int64_t requests, failed, cancelled, prompt_tokens, cached_tokens, tokens, steps, most_rows;
     double prompt_seconds, decode_seconds;
+    weft_batch_cache kv;
 } serve_counts;
 
 struct serve_server {

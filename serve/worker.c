@@ -301,6 +301,7 @@ static void advance(serve_server *server, weft_running_batch *batch, serve_job *
     finish_rows(server, active);
     pthread_mutex_lock(&server->lock);
     server->counts.steps++;
+    server->counts.kv = weft_running_batch_cache(batch);
     pthread_mutex_unlock(&server->lock);
 }
 
@@ -356,8 +357,10 @@ static weft_status load(serve_server *server, weft_running_batch **batch)
         status = serve_adapters_open(server);
     if (status == WEFT_OK)
         serve_teacher_load(server);
-    const weft_generate_batch_options options = {
-        .rows = o->rows, .no_compile = m->generate.no_compile, .adapters = server->bank};
+    const weft_generate_batch_options options = {.rows = o->rows,
+                                                 .no_compile = m->generate.no_compile,
+                                                 .cache_tokens = o->cache_tokens,
+                                                 .adapters = server->bank};
     return status == WEFT_OK ? weft_running_batch_new(m->model, m->tokenizer, &options, batch)
                              : status;
 }

@@ -246,8 +246,9 @@ typedef struct weft_generate_batch_options {
     void *ended_context;
     bool no_compile; /* that of weft_generate_options */
     /* The most tokens whose keys and values are held, those that sequences share counted once; 0:
-     * as many as fit in memory. Prompts wait until there is room, and when it runs out the youngest
-     * sequence is set back: its text is processed again later. One sequence alone may be longer. */
+     * three quarters of those that fit in memory. Prompts wait until there is room, and when it
+     * runs out the youngest sequence is set back: its text is processed again later. One sequence
+     * alone may be longer. */
     int64_t cache_tokens;
     /* Adapters of the model's tree, of which each request may choose one; borrowed, may be NULL.
      * Sequences with different ones share a step: the base's products are computed for all rows

@@ -412,6 +412,42 @@ static void requests_are_refused_while_the_model_loads(void)
     serve_stop(server, 0);
 }
 
+/* ---- pages ---------------------------------------------------------------------------------- */
+
+/* Sequences that do not fit together are set back, and their answers are those that they get alone.
+ */
+static void few_pages_change_no_answer(void)
+{
+    enum { N = 3 };
+    serve_server *server = client_server((serve_options){.rows = N, .cache_tokens = 3 * 256});
+    if (server == NULL)
+        return;
+    const int port = serve_port(server);
+    int s[N];
+    for (int i = 0; i < N; i++) {
+        char *body = weft_format("{\"prompt\": \"%s\", \"max_tokens\": 300, \"temperature\": 0, "
+                                 "\"ignore_eos\": true}",
+                                 prompts[i]);
+        s[i] = client_open(port, "POST", "/v1/completions", NULL, body);
+        weft_free(body);
+    }
+    for (int i = 0; i < N; i++) {
+        client_reply r = client_read(s[i]);
+        json_object *answer = json_tokener_parse(r.body);
+        const weft_generate_options o = {.max_tokens = 300, .ignore_eos = true};
+        char *alone = client_alone(prompts[i], &o);
+        CHECK_EQ_INT(r.status, 200);
+        CHECK_STR(client_text(answer, "choices.0.text"), alone);
+        weft_free(alone);
+        json_object_put(answer);
+        client_free(&r);
+    }
+    CHECK(client_metric(port, "requests_set_back_total") > 0);
+    CHECK(client_metric(port, "kv_cache_tokens_max") == 3 * 256);
+    CHECK(client_metric(port, "kv_cache_tokens") == 0);
+    serve_stop(server, 1);
+}
+
 /* ---- the end -------------------------------------------------------------------------------- */
 
 static void the_end_cancels_what_is_late(void)
@@ -453,4 +489,4 @@ CHECK_MAIN("serve_load", CHECK_CASE(clients_get_the_answers_that_they_get_alone)
            CHECK_CASE(what_requests_hold_is_bounded), CHECK_CASE(sequences_have_a_limit),
            CHECK_CASE(slow_bodies_keep_nobody_out), CHECK_CASE(keys_hosts_and_origins_are_checked),
            CHECK_CASE(requests_are_refused_while_the_model_loads),
-           CHECK_CASE(the_end_cancels_what_is_late))
+           CHECK_CASE(few_pages_change_no_answer), CHECK_CASE(the_end_cancels_what_is_late))
