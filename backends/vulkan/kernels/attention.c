@@ -203,9 +203,41 @@ static void plan_tiles(plan *p)
     }
 }
 
+/* The forward pass, whose keys may be in pages. */
+static attention forward_of(const weft_call *call)
+{
+    const weft_attention_params *params = call->params;
+    const int mask = call->n_inputs - params->has_mask - params->has_lengths - params->has_first -
+                     params->has_ends;
+    attention a = weft__vulkan_attention_of(call, mask);
+    if (mask > 3) {
+        a.pages = &call->in[3];
+        a.S *= a.pages->shape.at[1];
+    }
+    return a;
+}
+
+bool weft__vulkan_attention_pages_fits(const weft_call *call)
+{
+    if (call->in[1].dtype == WEFT_UINT8) {
+        return false;
+    }
+    const attention a = forward_of(call);
+    const weft_tensor *keys[] = {a.k, a.v};
+    for (int i = 0; i < 2; i++) { /* all keys of a head at equal distances, which is not 0 */
+        if (keys[i]->shape.at[1] < 2 ||
+            keys[i]->strides[0] != keys[i]->strides[1] * keys[i]->shape.at[1]) {
+            return false;
+        }
+    }
+    return weft_tensor_is_contiguous(a.pages) && a.S < FAR && a.k->shape.at[0] > 0 &&
+           weft__vulkan_attention_fits(call) &&
+           (!a.lengths || weft_tensor_is_contiguous(a.lengths));
+}
+
 static plan plan_of(const weft_call *call)
 {
-    plan p = {.a = weft__vulkan_attention_of(call, 3), .tiles = 1};
+    plan p = {.a = forward_of(call), .tiles = 1};
     p.first = first_key(&p.a);
     p.few = plan_few(&p);
     if (!p.few) {
@@ -255,16 +287,18 @@ static weft_status attend(const weft_call *call, const plan *p,
         const bool packed = !a->wide && a->D == a->Dv && is_packed(a->k) && is_packed(a->v);
         const int64_t line = packed ? a->Dv / piece_of(a->v) : a->Dv;
         const uint32_t constants[] = {power_of_two(a->rows, 1, 8), a->D > 0 ? (uint32_t)a->D : 1,
-                                      power_of_two(line, packed ? 1 : 32, 256), packed};
+                                      power_of_two(line, packed ? 1 : 32, 256), packed,
+                                      a->pages != NULL};
         return weft__vulkan_attention_launch(
             call, a, a->wide ? &weft__shader_attention_few_f64 : &weft__shader_attention_few,
-            arguments, constants, 4, groups);
+            arguments, constants, 5, groups);
     }
     const uint32_t constants[] = {p->own, a->wide ? 2 : 4,
-                                  (uint32_t)divide(a->Dv > 0 ? a->Dv : 1, ATTENTION_COLUMNS)};
+                                  (uint32_t)divide(a->Dv > 0 ? a->Dv : 1, ATTENTION_COLUMNS),
+                                  a->pages != NULL};
     return weft__vulkan_attention_launch(
         call, a, a->wide ? &weft__shader_attention_f64 : &weft__shader_attention, arguments,
-        constants, 3, groups);
+        constants, 4, groups);
 }
 
 weft_status weft__vulkan_attention_forward(const weft_call *call)
@@ -276,7 +310,12 @@ weft_status weft__vulkan_attention_forward(const weft_call *call)
     arguments.o = weft__vulkan_address_or_0(&call->out[0]);
     arguments.lse = weft__vulkan_address_or_0(&call->out[1]);
     arguments.work = weft__vulkan_workspace(call);
-    if (weft__vulkan_attention_fits_cores(call, a, NULL)) {
+    if (a->pages) {
+        arguments.dk = weft__vulkan_address_or_0(a->pages);
+        arguments.d_o_at[0] = (uint32_t)a->k->shape.at[1];
+        arguments.d_o_at[1] = (uint32_t)a->pages->shape.at[1];
+        arguments.d_o_at[2] = (uint32_t)(a->k->shape.at[0] - 1);
+    } else if (weft__vulkan_attention_fits_cores(call, a, NULL)) {
         return weft__vulkan_attention_run_cores(call, a, &weft__shader_attention_cores, &arguments,
                                                 a->rows, false);
     }

@@ -14,8 +14,12 @@ enum {
 
 /* Layout as in attention.glsl. */
 typedef struct attention_arguments {
-    uint64_t q, k, v, mask, lengths, o, lse, d_o, dq, dk, dv, work;
-    uint32_t q_at[3], k_at[3], v_at[3], mask_at[4], o_at[3], d_o_at[3], lse_at[2];
+    uint64_t q, k, v, mask, lengths, o, lse, d_o, dq;
+    uint64_t dk; /* of the forward pass: the table of pages */
+    uint64_t dv, work;
+    uint32_t q_at[3], k_at[3], v_at[3], mask_at[4], o_at[3];
+    uint32_t d_o_at[3]; /* of the forward pass: keys of a page, pages of a row, the last page */
+    uint32_t lse_at[2];
     int32_t L, S, Hk, D, Dv, offset, window, first, chunk, chunks, tiles, pairs;
     int32_t cut;
     weft__vulkan_reals reals; /* scale, softcap */
@@ -24,6 +28,7 @@ typedef struct attention_arguments {
 typedef struct attention {
     const weft_attention_params *params;
     const weft_tensor *q, *k, *v, *mask, *lengths;
+    const weft_tensor *pages; /* NULL: none */
     int64_t B, L, S, H, Hk, G, D, Dv;
     int64_t rows;  /* L G */
     int64_t pairs; /* B Hk */

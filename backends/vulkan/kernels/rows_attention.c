@@ -5,9 +5,9 @@
 
 /* First with the heads in place (keys and values are views of a cache); for other layouts, on
  * copies. */
-#define ATTENTION(layout_, fits_)                                                                  \
+#define ATTENTION(op_, layout_, fits_)                                                             \
     {                                                                                              \
-        .op = "attention", .layout = layout_, .fits = fits_,                                       \
+        .op = op_, .layout = layout_, .fits = fits_,                                               \
         .workspace = weft__vulkan_attention_workspace, .kernel = weft__vulkan_attention_forward    \
     }
 #define ATTENTION_VJP(layout_, fits_)                                                              \
@@ -16,8 +16,9 @@
         .workspace = weft__vulkan_attention_vjp_workspace, .kernel = weft__vulkan_attention_vjp    \
     }
 static const weft_kernel_row rows[] = {
-    ATTENTION(WEFT_LAST_DIM, weft__vulkan_attention_fits),
-    ATTENTION(WEFT_CONTIGUOUS, weft__vulkan_attention_fits_copies),
+    ATTENTION("attention", WEFT_LAST_DIM, weft__vulkan_attention_fits),
+    ATTENTION("attention", WEFT_CONTIGUOUS, weft__vulkan_attention_fits_copies),
+    ATTENTION("attention_pages", WEFT_LAST_DIM, weft__vulkan_attention_pages_fits),
     ATTENTION_VJP(WEFT_LAST_DIM, weft__vulkan_attention_fits),
     ATTENTION_VJP(WEFT_CONTIGUOUS, weft__vulkan_attention_fits_copies),
     {.op = "gated_delta",

@@ -4,6 +4,8 @@
 #define TILES 1
 #define RESULTS 1
 #include "common.glsl"
+layout(constant_id = 8) const bool IN_PAGES = false;
+#define PAGED IN_PAGES
 #include "attention.glsl"
 #include "attention_parts.glsl"
 #include "attention_tiles.glsl"
@@ -111,8 +113,8 @@ void main()
     int row0 = (p.at.tiles - 1 - number) * int(OWN_ITEMS), rows = p.at.L * int(G);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
     cut_keys(b);
-    View q = rows_of(p.at.q, p.at.q_at, b, hk), k = keys_of(p.at.k, p.at.k_at, b, hk);
-    View v = keys_of(p.at.v, p.at.v_at, b, hk);
+    View q = rows_of(p.at.q, p.at.q_at, b, hk), k = keys_of_row(p.at.k, p.at.k_at, b, hk);
+    View v = keys_of_row(p.at.v, p.at.v_at, b, hk);
     int from, to;
     keys_seen(row0 / int(G), (min(row0 + int(OWN_ITEMS), rows) - 1) / int(G), chunk, from, to);
     real top = HIDDEN, sum = real(0);

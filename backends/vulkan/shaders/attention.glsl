@@ -3,6 +3,34 @@
 #include "math.glsl"
 #include "attention_arguments.glsl"
 
+#ifndef PAGED // whether keys are in pages: a constant of the shaders that support it
+#define PAGED false
+#endif
+
+// Row b of the batch has the pages TABLE[b PAGES + i] of PAGE keys each, of which LAST is the last.
+// These arguments are in the places of those of gradients (attention.h).
+#define TABLE p.at.dk
+#define PAGE p.at.d_o_at[0]
+#define PAGES p.at.d_o_at[1]
+#define LAST p.at.d_o_at[2]
+
+// keys_of, or the keys of all pages, where `across` is where the row's pages begin in the table.
+View keys_of_row(Words at, const uint strides[3], int b, int hk)
+{
+    View x = keys_of(at, strides, PAGED ? 0 : b, hk);
+    x.across = PAGED ? uint(b) * PAGES : 0u;
+    return x;
+}
+
+// place_of for such keys.
+uint place_in(const View x, const bool rows, uint i)
+{
+    if (PAGED && !rows) {
+        i = min(TABLE.at[x.across + i / PAGE], LAST) * PAGE + i % PAGE;
+    }
+    return place_of(x, rows, i);
+}
+
 // The score of the product with a visible key; `slope` is the derivative of the softcap.
 real score_of(real product, int b, int l, int head, int key, out real slope)
 {

@@ -8,6 +8,8 @@
 #include "pieces.glsl"
 #undef real4
 #endif
+layout(constant_id = 9) const bool IN_PAGES = false;
+#define PAGED IN_PAGES
 #include "attention.glsl"
 #include "attention_parts.glsl"
 
@@ -114,7 +116,7 @@ void score_keys(const View k, int from, int n, int b, int hk)
         }
         int key = from + k0 + int(t / LANES);
         if (key < from + n) {
-            multiply_key(k, place_of(k, false, uint(key)));
+            multiply_key(k, place_in(k, false, uint(key)));
         }
         barrier();
         for (uint r = 0u; r < ROWS; r++) {
@@ -175,7 +177,7 @@ void sum_values(const View v, int from, int n, uint c0)
     }
     uint column = c0 + t % LINE;
     for (uint k = t / LINE; column < uint(p.at.Dv) && k < uint(n); k += 256u / LINE) {
-        real x = load_real(v.at, V_TYPE, place_of(v, false, uint(from) + k) + column);
+        real x = load_real(v.at, V_TYPE, place_in(v, false, uint(from) + k) + column);
         for (uint r = 0u; r < ROWS; r++) {
             part[r] += x * scores[r * MOST + k];
         }
@@ -225,7 +227,7 @@ void sum_value_pieces(const View v, int from, int n, int b, int hk, int chunk)
         [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
             const uint k = min(first + i * step, uint(n) - 1u);
             pieces[i] = load_piece(v.at, V_TYPE, true,
-                                   int(place_of(v, false, uint(from) + k) + column), V_PIECE);
+                                   int(place_in(v, false, uint(from) + k) + column), V_PIECE);
         }
         [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
             const uint k = first + i * step;
@@ -278,7 +280,7 @@ void main()
     keys_seen(0, p.at.L - 1, chunk, from, to);
     int n = max(to - from, 0);
     load_queries(rows_of(p.at.q, p.at.q_at, b, hk));
-    score_keys(keys_of(p.at.k, p.at.k_at, b, hk), from, n, b, hk);
+    score_keys(keys_of_row(p.at.k, p.at.k_at, b, hk), from, n, b, hk);
     real top, sum;
     soften(n, top, sum);
     uint row = t / THREADS;
@@ -286,5 +288,5 @@ void main()
         divisors[row] = inverse_of(sum);
         store_row(out_row_of(b, hk, int(row)), chunk, top, sum);
     }
-    add_values(keys_of(p.at.v, p.at.v_at, b, hk), from, n, b, hk, chunk);
+    add_values(keys_of_row(p.at.v, p.at.v_at, b, hk), from, n, b, hk, chunk);
 }

@@ -40,7 +40,7 @@ void stage(const View x, const bool rows, const uint dtype, int first, int end, 
         int item = first + int(i);
         real4 four = real4(0);
         if (item < end) {
-            four = load_four(x.at, dtype, place_of(x, rows, uint(item)), d + 4 * int(part), width);
+            four = load_four(x.at, dtype, place_in(x, rows, uint(item)), d + 4 * int(part), width);
         }
         staged[to + i * LINE + part] = four;
     }
@@ -108,7 +108,7 @@ void accumulate(const uint results, const uint tiles, const bool rows, const Vie
             int item = first + int(k0 + e / WIDTH);
             real4 four = real4(0);
             if (item < end) {
-                four = load_four(other.at, dtype, place_of(other, rows, uint(item)),
+                four = load_four(other.at, dtype, place_in(other, rows, uint(item)),
                                  4 * int(e % WIDTH), width);
             }
             staged[e] = four;
