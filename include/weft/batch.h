@@ -260,7 +260,8 @@ typedef struct weft_generate_batch_options {
 
 /* Generates from n prompts together: one step of all sequences reads the weights once. Each request
  * gives the tokens that weft_generate gives with its options. A sequence that ends is replaced by
- * the next one. Each of the `rows` needs KV caches for the longest sequence.
+ * the next one. Keys and values are in pages of 256 tokens, as many as each sequence needs; layers
+ * with windows or states need those of all `rows`.
  *
  * These are computed one by one instead, in turns, with the exact logits of weft_generate; only
  * they use tokens_per_eval and prefill:
@@ -323,14 +324,15 @@ WEFT_NODISCARD WEFT_API weft_status weft_running_batch_add(
 WEFT_NODISCARD WEFT_API weft_status weft_running_batch_advance(weft_running_batch *batch,
                                                                bool *more) WEFT_NONNULL(1, 2);
 
-/* What sequences that are computed together hold of keys and values, in tokens of whole pages,
- * those that several share counted once. */
+/* Pages of keys and values, in tokens. */
 typedef struct weft_batch_cache {
-    int64_t used, allocated;
-    int64_t most;     /* the budget; 0: it is set when the first sequence begins */
-    int64_t set_back; /* how many sequences were set back so far */
+    int64_t used;      /* by sequences; what several share counts once */
+    int64_t allocated; /* 0: no sequence is being computed */
+    int64_t most;      /* the budget; 0: it is set when the first sequence begins */
+    int64_t set_back;  /* sequences that were set back so far */
 } weft_batch_cache;
 
+/* What the sequences that are computed together hold now. */
 WEFT_API weft_batch_cache weft_running_batch_cache(const weft_running_batch *batch) WEFT_NONNULL(1);
 
 /* Frees the batch. Sequences that have not ended are dropped; their results keep the tokens so far.
