@@ -304,7 +304,45 @@ static void what_cannot_be_switched_is_refused(void)
     unload(&l);
 }
 
+/* Of sequences with equal texts those with one adapter share pages of keys and values. */
+static void adapters_share_no_pages(void)
+{
+    enum { ROWS = 3, LONG = 270 };
+    loaded l;
+    int32_t ids[LONG];
+    weft_running_batch *b = NULL;
+    weft_generated_row rows[ROWS] = {{0}};
+    bool more = true;
+    if (!load(groups[0], &l))
+        return;
+    for (int i = 0; i < LONG; i++)
+        ids[i] = i * i % (int32_t)weft_model_info_of(l.model)->vocab_size;
+    const weft_generate_batch_options o = {.rows = 4, .adapters = l.bank};
+    CHECK_OK(weft_running_batch_new(l.model, NULL, &o, &b));
+    for (int i = 0; i < ROWS; i++) {
+        const weft_generate_request request = {
+            .prompt = {ids, LONG}, .options = &greedy, .adapter = l.members[i % 2]};
+        CHECK_OK(weft_running_batch_add(b, &request, NULL, NULL, &rows[i]));
+    }
+    CHECK_OK(weft_running_batch_advance(b, &more));
+    CHECK_EQ_INT(weft_running_batch_cache(b).used, 5 * WEFT__PAGE); /* 1 of two sequences */
+    while (more)
+        CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch_free(b);
+    for (int i = 0; i < ROWS; i++) {
+        weft_generated_row alone = {0};
+        const weft_generate_request request = {.prompt = {ids, LONG}, .options = &greedy};
+        weft_nn_lora_bank_use(l.bank, l.members[i % 2]);
+        CHECK_OK(weft_generate_batch(l.model, NULL, &request, 1, NULL, NULL, NULL, &alone));
+        CHECK(same_tokens(&rows[i], &alone));
+        weft_generated_rows_free(&alone, 1);
+    }
+    weft_generated_rows_free(rows, ROWS);
+    unload(&l);
+}
+
 CHECK_MAIN("adapter_bank", CHECK_CASE(one_adapter_gives_its_own_bits),
-           CHECK_CASE(rows_with_different_adapters_share_steps), CHECK_CASE(members_come_and_go),
+           CHECK_CASE(rows_with_different_adapters_share_steps),
+           CHECK_CASE(adapters_share_no_pages), CHECK_CASE(members_come_and_go),
            CHECK_CASE(prompts_are_kept_for_each_adapter), CHECK_CASE(end_of_an_adapter_is_its_own),
            CHECK_CASE(what_cannot_be_switched_is_refused))

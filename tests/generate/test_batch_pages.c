@@ -239,7 +239,7 @@ static void short_rows_take_few_pages(void)
 }
 
 /* Sequences whose texts begin alike share the full pages of that: those that arrive together, and
- * one that comes later. Others, and other adapters' or differing texts, have their own. */
+ * one that comes later. Other texts have their own. */
 static void equal_beginnings_share_pages(void)
 {
     for (int pieces = 0; pieces < 2; pieces++) {
