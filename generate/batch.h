@@ -93,6 +93,9 @@ void weft__row_next(weft__row *row);
 void weft__row_fail(weft__row *row, weft_status status);
 /* Removes it as cancelled. */
 void weft__row_cancel(weft__row *row);
+/* Whether the caches of a sequence are like the batch's: those from the prompt cache may be of
+ * another size. */
+bool weft__batch_is_like(const weft_running_batch *b, weft_cache **caches);
 /* Whether there is a batched sequence. */
 bool weft__batch_in_use(const weft_running_batch *b);
 

@@ -1,6 +1,6 @@
 /* generate/batch_pages.c -- the pages of a batch's sequences: a prompt is processed when there are
- * pages for it, and when none is left the youngest sequence is set back. It loses its pages, and
- * its text is processed again later, from where it was. */
+ * pages for it, and when none is left the youngest sequence is set back: it loses its pages, and
+ * its text is processed again later. */
 #include <string.h>
 
 #include "core/failure.h"
@@ -111,18 +111,14 @@ static weft__row *find_youngest(const weft_running_batch *b)
     return holders > 1 ? youngest : NULL;
 }
 
-/* What its own caches have of the text need not be processed again, unless the text has become too
- * long for how their keys are rotated. */
+/* If its text is being processed, that goes on later; otherwise it is processed again. */
 static void set_back(weft_running_batch *b, weft__row *row)
 {
     weft_generator *g = row->run.generator;
     weft__row_give_pages(row);
     b->set_back++;
-    if (g->reading)
-        return;
-    for (int64_t i = 0; weft_model_info_of(b->model)->renews_at > 0 && i < n_caches(b); i++)
-        weft_cache_reset(g->caches[i]);
-    g->known = weft_cache_offset(g->caches[0]);
+    if (!g->reading)
+        g->known = 0;
     g->reading = true;
 }
 
@@ -182,6 +178,18 @@ static weft_status share(weft_running_batch *b, weft__row *row)
 
 /* ---- admission ------------------------------------------------------------------------------- */
 
+/* The prompt cache may have the beginning of a text that is processed again. */
+static weft_status take_cached(weft_running_batch *b, weft__row *row)
+{
+    weft_generator *g = row->run.generator;
+    if (g->options.prompt_cache == NULL || g->stats.tokens == 0 || g->known > 0)
+        return WEFT_OK;
+    weft__batch_use(b, row->adapter);
+    const weft_status status = weft__generator_take(g);
+    g->batched = status != WEFT_OK || weft__batch_is_like(b, g->caches);
+    return status;
+}
+
 weft_status weft__batch_admit(weft_running_batch *b, weft__row *row, bool *admitted)
 {
     const int64_t n = pages_for(b, row->run.generator->n_text + 1);
@@ -194,6 +202,9 @@ weft_status weft__batch_admit(weft_running_batch *b, weft__row *row, bool *admit
         status = make_room(b, n - row->pages.n, alone, admitted);
     if (status == WEFT_OK && *admitted)
         status = weft__pages_take(&b->pages, &row->pages, n);
+    if (status == WEFT_OK && *admitted)
+        status = take_cached(b, row);
+    *admitted = *admitted && row->run.generator->batched;
     if (status != WEFT_OK || !*admitted)
         weft__row_give_pages(row);
     return status;

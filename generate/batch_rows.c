@@ -117,9 +117,7 @@ static bool fits_caches(weft_running_batch *b, const weft_cache_options *options
     return b->caches != NULL;
 }
 
-/* Whether the caches of a sequence are like the batch's: those from the prompt cache may be of
- * another size. */
-static bool is_like_caches(const weft_running_batch *b, weft_cache **caches)
+bool weft__batch_is_like(const weft_running_batch *b, weft_cache **caches)
 {
     bool alike = true;
     for (int64_t i = 0; alike && i < weft_model_info_of(b->model)->n_caches; i++)
@@ -157,7 +155,7 @@ void weft__row_open(weft__row *row, weft_running_batch *b, const weft__request *
     row->run = (weft__generation){.callback = collect, .context = row};
     weft_status status = weft__generation_open(&row->run, b->model, b->tokenizer, asked->prompt.ids,
                                                asked->prompt.n, &o);
-    if (status == WEFT_OK && !alone && is_like_caches(b, row->run.generator->caches)) {
+    if (status == WEFT_OK && !alone && weft__batch_is_like(b, row->run.generator->caches)) {
         weft_generator *g = row->run.generator;
         g->batched = true;
         g->start = weft__seconds();
@@ -181,7 +179,7 @@ void weft__row_next(weft__row *row)
     if (status != WEFT_OK || !more)
         leave(row, status);
     else if (g->reading) /* a shift: the caches are new */
-        g->batched = g->batched && is_like_caches(row->batch, g->caches);
+        g->batched = g->batched && weft__batch_is_like(row->batch, g->caches);
     else if (g->batched)
         (void)weft__generator_renew(g);
     if (row->live && g->reading)

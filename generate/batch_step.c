@@ -107,7 +107,7 @@ static weft_status begin_some(arrival *a)
 }
 
 /* Processes the end of a prompt and draws the first token. Then copies the sequence's own caches to
- * its row. */
+ * its pages; they may serve other prompts. */
 static weft_status read_end(weft_running_batch *b, size_t place)
 {
     weft__row *row = &b->rows[place];
@@ -117,9 +117,7 @@ static weft_status read_end(weft_running_batch *b, size_t place)
         return WEFT_OK; /* it has ended, or is to be read again */
     const weft_status status =
         weft__batch_put(b, place, g->caches, 0, weft_cache_offset(g->caches[0]));
-    for (int64_t i = 0; g->options.prompt_cache == NULL && i < n_caches(b); i++)
-        weft_cache_reset(g->caches[i]);
-    return status;
+    return status == WEFT_OK ? weft__generator_store(g) : status;
 }
 
 /* Processes up to `budget` further tokens of a prompt; returns their number. */

@@ -250,23 +250,46 @@ static void keep_last(weft_generator *g)
         (void)weft__generator_append(g, g->ids[g->given]);
 }
 
-/* Frees what fill_start has made; caches are passed to the prompt cache. */
-static void release(weft_generator *g)
+/* Passes the caches to the prompt cache. After a failure, or if an entry cannot be allocated, they
+ * are freed. The keys of a text that is read in part are rotated for its whole length. */
+static void give_caches(weft_generator *g)
 {
-    g->stats.compiles = weft_generator_stats(g).compiles;
-    weft_compiled_free(g->decode);
-    weft__speculation_free(g->options.draft, g->speculation);
-    /* After a failure, or if an entry cannot be allocated, they are freed. The keys of a text that
-     * is read in part are rotated for its whole length. */
     if (g->caches && g->options.prompt_cache && g->stats.reason != WEFT_FINISH_ERROR &&
         shares_keys(g, g->reading ? g->n_text : weft_cache_offset(g->caches[0])))
         (void)weft_prompt_cache_put(g->options.prompt_cache, g->text, (size_t)g->n_text,
                                     &g->options.cache, g->caches);
     else
         weft_model_free_caches(g->model, g->caches);
+    g->caches = NULL;
+}
+
+weft_status weft__generator_store(weft_generator *g)
+{
+    weft_cache **empty = weft_model_new_caches(g->model, &g->options.cache);
+    if (empty == NULL)
+        return weft_error_status();
+    give_caches(g);
+    g->caches = empty;
+    return WEFT_OK;
+}
+
+weft_status weft__generator_take(weft_generator *g)
+{
+    weft_model_free_caches(g->model, g->caches);
+    g->caches = NULL;
+    g->known = 0;
+    return fill_caches(g);
+}
+
+/* Frees what fill_start has made; caches are passed to the prompt cache. */
+static void release(weft_generator *g)
+{
+    g->stats.compiles = weft_generator_stats(g).compiles;
+    weft_compiled_free(g->decode);
+    weft__speculation_free(g->options.draft, g->speculation);
+    give_caches(g);
     g->decode = NULL;
     g->speculation = NULL;
-    g->caches = NULL;
 }
 
 weft_status weft__generator_cut(weft_generator *g, int64_t first, int64_t last)

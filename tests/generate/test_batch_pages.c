@@ -163,7 +163,8 @@ static void texts_are_the_same_with_few_pages(void)
     }
 }
 
-/* A sequence that is set back processes again only what its own caches lack. */
+/* The prompt cache has a prompt as soon as it was processed, for others and for a sequence that is
+ * set back. */
 static void the_prompt_cache_serves_those_that_are_set_back(void)
 {
     weft_model *model = fixture_model("llama");
@@ -177,7 +178,39 @@ static void the_prompt_cache_serves_those_that_are_set_back(void)
         s.options[i].prompt_cache = cache;
     CHECK(run(model, &s,
               &(weft_generate_batch_options){.rows = 4, .cache_tokens = 3 * WEFT__PAGE}) > 0);
+    CHECK(weft_prompt_cache_measure(cache).hits > 0);
     for (int i = 0; i < N; i++)
+        compare(model, &s, i);
+    weft_generated_rows_free(s.results, N);
+    weft_prompt_cache_free(cache);
+    weft_model_free(model);
+}
+
+static void prompts_are_stored_when_they_are_processed(void)
+{
+    weft_model *model = fixture_model("llama");
+    const weft_prompt_cache_options cache_options = {.min_tokens = 4};
+    weft_prompt_cache *cache = NULL;
+    bool more = true;
+    some s;
+    if (model == NULL || !CHECK_OK(weft_prompt_cache_new(model, &cache_options, &cache)))
+        return;
+    make_requests(model, &s);
+    memcpy(s.ids[1], s.ids[0], 200 * sizeof **s.ids);
+    for (int i = 0; i < 2; i++)
+        s.options[i].prompt_cache = cache;
+    weft_running_batch *b = open_batch(model, NULL);
+    add(b, &s, 0);
+    CHECK_OK(weft_running_batch_advance(b, &more));
+    CHECK_EQ_INT(weft_prompt_cache_measure(cache).entries, 1);
+    add(b, &s, 1);
+    CHECK_OK(weft_running_batch_advance(b, &more));
+    CHECK(s.results[0].n < 5 && s.results[1].n > 0);
+    while (more)
+        CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch_free(b);
+    CHECK(s.results[1].stats.cached_tokens >= 200);
+    for (int i = 0; i < 2; i++)
         compare(model, &s, i);
     weft_generated_rows_free(s.results, N);
     weft_prompt_cache_free(cache);
@@ -351,6 +384,7 @@ static void memory_may_be_shorter_than_the_budget(void)
 
 CHECK_MAIN("batch_pages", CHECK_CASE(texts_are_the_same_with_few_pages),
            CHECK_CASE(the_prompt_cache_serves_those_that_are_set_back),
+           CHECK_CASE(prompts_are_stored_when_they_are_processed),
            CHECK_CASE(the_oldest_is_never_set_back), CHECK_CASE(short_rows_take_few_pages),
            CHECK_CASE(equal_beginnings_share_pages), CHECK_CASE(rings_share_no_pages),
            CHECK_CASE(memory_may_be_shorter_than_the_budget))
