@@ -74,7 +74,7 @@ typedef struct weft_score_request {
      * values are valid if the text's status is WEFT_OK. */
     double *logprobs;
     /* NULL, or (text.n - from, n_top): receives the n_top most probable tokens, at most
-     * WEFT_TOP_LOGPROBS, in the place of each of these tokens, the most probable one first. */
+     * WEFT_TOP_LOGPROBS, at the position of each of these tokens, the most probable one first. */
     weft_top_logprob *top;
     int64_t n_top;
 } weft_score_request;

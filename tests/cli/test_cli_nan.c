@@ -193,7 +193,8 @@ static void texts_of_the_library_fail_with_the_reason(void)
     CHECK_OK(weft_classify(model, prompts, 2, NULL, answers));
     check_message(answers[1].status, answers[1].message);
     weft_classified_free(answers, 2);
-    const weft_score_request scores[] = {{{ids, 4}, 1, NULL}, {{ids, 3}, 2, NULL}};
+    const weft_score_request scores[] = {{.text = {ids, 4}, .from = 1},
+                                         {.text = {ids, 3}, .from = 2}};
     weft_scored scored[2];
     CHECK_OK(weft_score(model, scores, 2, NULL, scored));
     check_message(scored[0].status, scored[0].message);
