@@ -112,10 +112,8 @@ static void print_json(const classify_values *v, const cli_input *t, const class
             printf("\"id\": %d, ", (int)choices[i].id);
         fputs(v->labels ? "\"label\": " : "\"text\": ", stdout);
         cli_json_text(stdout, choices[i].text, choices[i].length);
-        fputs(", \"logprob\": ", stdout);
-        cli_json_number(stdout, choices[i].logprob);
-        fputs(", \"probability\": ", stdout);
-        cli_json_number(stdout, choices[i].share);
+        cli_json_member("logprob", choices[i].logprob);
+        cli_json_member("probability", choices[i].share);
         putchar('}');
     }
     putchar(']');

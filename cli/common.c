@@ -481,6 +481,12 @@ void cli_json_number(FILE *file, double value)
         fputs("null", file);
 }
 
+void cli_json_member(const char *key, double value)
+{
+    printf(", \"%s\": ", key);
+    cli_json_number(stdout, value);
+}
+
 enum { TEXTS = 16, TEXT_SIZE = 40 };
 
 /* Returns the next of several static buffers, so that one printf can use several results. */

@@ -111,6 +111,8 @@ void *cli_gather(weft_group *group, const void *own, size_t n, weft_status *stat
 /* Write a JSON string with its quotes, or a JSON number, which is null if not finite. */
 void cli_json_text(FILE *file, const char *text, size_t length);
 void cli_json_number(FILE *file, double value);
+/* Prints a comma and a member of an object with that number. */
+void cli_json_member(const char *key, double value);
 
 /* Format 1234567 as "1,234,567", bytes as "1.2 MB", and seconds as "1:02:03". The results are in
  * static buffers, which later calls reuse. */

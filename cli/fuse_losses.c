@@ -100,12 +100,8 @@ void fuse_print_losses(const fuse_losses *losses)
 
 void fuse_losses_json(const fuse_losses *losses)
 {
-    fputs(", \"base_loss\": ", stdout);
-    cli_json_number(stdout, losses->base);
-    fputs(", \"adapted_loss\": ", stdout);
-    cli_json_number(stdout, losses->adapted);
-    fputs(", \"fused_loss\": ", stdout);
-    cli_json_number(stdout, losses->fused);
-    fputs(", \"gain_kept\": ", stdout);
-    cli_json_number(stdout, gain_kept(losses));
+    cli_json_member("base_loss", losses->base);
+    cli_json_member("adapted_loss", losses->adapted);
+    cli_json_member("fused_loss", losses->fused);
+    cli_json_member("gain_kept", gain_kept(losses));
 }

@@ -30,12 +30,11 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      AT(devices),
      .help = "list what --device can name, and why it cannot be used where that is so"},
-    {.name = "report",
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(report),
-     .help = "with --devices: also test and measure each device, and write a JSON report to attach "
-             "to an issue; takes minutes"},
+    CLI_TEXT_OPTION(
+        "report", "FILE", AT(report),
+        .help =
+            "with --devices: also test and measure each device, and write a JSON report to attach "
+            "to an issue; takes minutes"),
     CLI_JSON_OPTION(info_values, "print one JSON object"),
     CLI_DEVICE_OPTION(info_values),
     CLI_THREADS_OPTION(info_values),

@@ -25,16 +25,12 @@ static const cli_option options[] = {
      .help = "the shapes of each layer's attention; what each head attends to; what the adapter "
              "changed in each matrix; or the loss of each token; default: shapes, with --svg "
              "attention"},
-    {.name = "svg",
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(svg),
-     .help = "draw attention, adapter or loss as an SVG picture"},
-    {.name = "layers",
-     .kind = CLI_TEXT,
-     .value = "N|FROM-TO",
-     AT(layers),
-     .help = "with --show attention: only these layers, counted from 0; one alone is drawn larger"},
+    CLI_TEXT_OPTION("svg", "FILE", AT(svg),
+                    .help = "draw attention, adapter or loss as an SVG picture"),
+    CLI_TEXT_OPTION(
+        "layers", "N|FROM-TO", AT(layers),
+        .help =
+            "with --show attention: only these layers, counted from 0; one alone is drawn larger"),
     CLI_OUT_OPTION(inspect_values, "write keys and queries to this safetensors file"),
     CLI_FORCE_OPTION(inspect_values, "replace the file of --out or --svg"),
     CLI_NO_SPECIAL_OPTION(inspect_values),

@@ -112,16 +112,11 @@ static void print_json(const table *t)
         printf(", \"out\": %lld, \"in\": %lld, \"matrices\": %lld, \"rank\": %lld, \"dora\": %s",
                (long long)c->out_features, (long long)c->in_features, (long long)c->n,
                (long long)c->rank, c->dora ? "true" : "false");
-        fputs(", \"scale\": ", stdout);
-        cli_json_number(stdout, c->scale);
-        fputs(", \"norm\": ", stdout);
-        cli_json_number(stdout, c->norm);
-        fputs(", \"weight_norm\": ", stdout);
-        cli_json_number(stdout, c->weight_norm);
-        fputs(", \"relative\": ", stdout);
-        cli_json_number(stdout, relative(c));
-        fputs(", \"effective_rank\": ", stdout);
-        cli_json_number(stdout, c->effective_rank);
+        cli_json_member("scale", c->scale);
+        cli_json_member("norm", c->norm);
+        cli_json_member("weight_norm", c->weight_norm);
+        cli_json_member("relative", relative(c));
+        cli_json_member("effective_rank", c->effective_rank);
         fputs(", \"singular_values\": [", stdout);
         for (int64_t k = 0; k < c->n * c->rank; k++) {
             fputs(k > 0 ? ", " : "", stdout);

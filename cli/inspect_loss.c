@@ -72,18 +72,15 @@ static void print_json(const inspect_tokens *t, const losses *l)
     fputs("{\"loss\": ", stdout);
     cli_json_number(stdout, l->base_mean);
     if (l->adapter != NULL) {
-        fputs(", \"adapter_loss\": ", stdout);
-        cli_json_number(stdout, l->adapter_mean);
+        cli_json_member("adapter_loss", l->adapter_mean);
     }
     fputs(", \"tokens\": [", stdout);
     for (size_t i = 0; i < t->n; i++) {
         printf("%s{\"id\": %d, \"text\": ", i > 0 ? ", " : "", (int)t->ids[i]);
         cli_json_text(stdout, t->texts[i], strlen(t->texts[i]));
-        fputs(", \"loss\": ", stdout);
-        cli_json_number(stdout, l->base[i]);
+        cli_json_member("loss", l->base[i]);
         if (l->adapter != NULL) {
-            fputs(", \"adapter_loss\": ", stdout);
-            cli_json_number(stdout, l->adapter[i]);
+            cli_json_member("adapter_loss", l->adapter[i]);
         }
         putchar('}');
     }

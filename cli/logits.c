@@ -16,11 +16,7 @@ typedef struct logits_values {
 static const cli_argument arguments[] = {{"MODEL", offsetof(logits_values, model), false}};
 
 static const cli_option options[] = {
-    {.name = "ids",
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(ids),
-     .help = "safetensors file with int32 input_ids (B, L)"},
+    CLI_TEXT_OPTION("ids", "FILE", AT(ids), .help = "safetensors file with int32 input_ids (B, L)"),
     CLI_OUT_OPTION(logits_values, "where to write float32 logits (B, L, V)"),
     CLI_FORCE_OPTION(logits_values, "replace the file of --out"),
     CLI_ADAPTER_OPTION(logits_values),

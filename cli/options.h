@@ -70,6 +70,12 @@ typedef struct cli_option {
     bool hidden;       /* not listed in help and completion */
 } cli_option;
 
+/* An option with a text; the rest is its offset, its help and other members. */
+#define CLI_TEXT_OPTION(NAME, VALUE, ...)                                                          \
+    {                                                                                              \
+        .name = (NAME), .kind = CLI_TEXT, .value = (VALUE), __VA_ARGS__                            \
+    }
+
 /* The words of a command line, for commands that check which options were given. */
 typedef struct cli_given {
     char **at;

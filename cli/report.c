@@ -385,22 +385,16 @@ static const cli_argument arguments[] = {{"DIR", offsetof(report_values, folders
 #define AT(field) .offset = offsetof(report_values, field)
 
 static const cli_option options[] = {
-    {.name = "html",
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(html),
-     .help = "write the page to FILE; of several runs their table and their curves together"},
-    {.name = "csv",
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(csv),
-     .help = "write the metrics to FILE as CSV, a line for each update"},
-    {.name = "tensorboard",
-     .kind = CLI_TEXT,
-     .value = "FOLDER",
-     AT(events),
-     .help = "write the metrics as TensorBoard's event files; of several runs each into a folder "
-             "in FOLDER"},
+    CLI_TEXT_OPTION(
+        "html", "FILE", AT(html),
+        .help = "write the page to FILE; of several runs their table and their curves together"),
+    CLI_TEXT_OPTION("csv", "FILE", AT(csv),
+                    .help = "write the metrics to FILE as CSV, a line for each update"),
+    CLI_TEXT_OPTION(
+        "tensorboard", "FOLDER", AT(events),
+        .help =
+            "write the metrics as TensorBoard's event files; of several runs each into a folder "
+            "in FOLDER"),
     CLI_JSON_OPTION(report_values, "print one JSON object and write no report.html"),
 };
 

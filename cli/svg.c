@@ -17,27 +17,23 @@ typedef struct theme {
     int turn;
 } theme;
 
-static const theme light = {
-    .page = "#ffffff",
-    .strong = "#111827",
-    .text = "#4b5563",
-    .frame = "#d1d5db",
-    .scale = {"#faf6e6", "#f4e9b8", "#e6d78c", "#c9c07d", "#a6a67a", "#828b78", "#5c6d78",
-              "#3b5374", "#16366a"},
-    .on = {"#111827", "#ffffff"},
-    .turn = 6,
-};
+static const theme light = {"#ffffff",
+                            "#111827",
+                            "#4b5563",
+                            "#d1d5db",
+                            {"#faf6e6", "#f4e9b8", "#e6d78c", "#c9c07d", "#a6a67a", "#828b78",
+                             "#5c6d78", "#3b5374", "#16366a"},
+                            {"#111827", "#ffffff"},
+                            6};
 
-static const theme dark = {
-    .page = "#0f1522",
-    .strong = "#f3f4f6",
-    .text = "#9ca3af",
-    .frame = "#374151",
-    .scale = {"#1b2436", "#22375c", "#354a70", "#4e5b74", "#686d76", "#8f8c7a", "#b4a976",
-              "#d8c86c", "#fce65d"},
-    .on = {"#f9fafb", "#0b1020"},
-    .turn = 5,
-};
+static const theme dark = {"#0f1522",
+                           "#f3f4f6",
+                           "#9ca3af",
+                           "#374151",
+                           {"#1b2436", "#22375c", "#354a70", "#4e5b74", "#686d76", "#8f8c7a",
+                            "#b4a976", "#d8c86c", "#fce65d"},
+                           {"#f9fafb", "#0b1020"},
+                           5};
 
 static void write_theme(FILE *file, const theme *t)
 {

@@ -209,13 +209,10 @@ static const cli_option options[] = {
      AT(trainer.objective_options.margin),
      .marks = CLI_ZERO | CLI_NEGATIVE | CLI_FIXED | CLI_OF_OBJECTIVE,
      .help = "of triplet: the negative is to be farther by X than the positive; default: 5"},
-    {.name = "labels",
-     .kind = CLI_TEXT,
-     .value = "A,B,C",
-     AT(labels),
-     .marks = CLI_FIXED,
-     .help = "of --task classify: the labels in this order; default: those of MODEL, if it is a "
-             "classifier, else those of the data, sorted"},
+    CLI_TEXT_OPTION(
+        "labels", "A,B,C", AT(labels), .marks = CLI_FIXED,
+        .help = "of --task classify: the labels in this order; default: those of MODEL, if it is a "
+                "classifier, else those of the data, sorted"),
     {.name = "objective",
      .kind = CLI_CHOICE,
      .word = train_objective_name,
@@ -491,13 +488,10 @@ static const cli_option options[] = {
      .marks = CLI_TRANSIENT,
      .help = "the memory that the arrays of the run may take, of several processes each; default: "
              "that of the device, in equal parts of the processes on it"},
-    {.name = "general-text",
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(general),
-     .marks = CLI_FIXED,
-     .help = "measure the loss of this text before and after the run, to see what the model "
-             "forgets; default: a text of 2 kB about many things; none: measure nothing"},
+    CLI_TEXT_OPTION(
+        "general-text", "FILE", AT(general), .marks = CLI_FIXED,
+        .help = "measure the loss of this text before and after the run, to see what the model "
+                "forgets; default: a text of 2 kB about many things; none: measure nothing"),
     {.name = "patience",
      .kind = CLI_INT,
      .value = "N",

@@ -210,12 +210,9 @@ static void print_json(const train_values *v, const train_run *r)
     cli_json_number(stdout, sign * s->last_validation);
     printf(", \"best_validation%s\": ", end);
     cli_json_number(stdout, sign * s->best_validation);
-    fputs(", \"reloaded_validation\": ", stdout);
-    cli_json_number(stdout, r->reloaded_validation);
-    fputs(", \"first_general\": ", stdout);
-    cli_json_number(stdout, s->first_general);
-    fputs(", \"last_general\": ", stdout);
-    cli_json_number(stdout, s->last_general);
+    cli_json_member("reloaded_validation", r->reloaded_validation);
+    cli_json_member("first_general", s->first_general);
+    cli_json_member("last_general", s->last_general);
     printf(", \"best_step\": %lld, \"tokens\": %lld, \"tokens_per_second\": %.6g, "
            "\"seconds\": %.6g, \"peak_memory\": %lld, \"peak_active\": %lld, \"out\": ",
            (long long)s->best_step, (long long)s->tokens, tokens_per_second(s), s->seconds,

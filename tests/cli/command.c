@@ -70,3 +70,19 @@ void check_one_line(const output *o, int code)
     if (!CHECK(end != NULL && end[1] == '\0'))
         CHECK_FAIL("%s", o->err);
 }
+
+const char *storyteller_adapter(const char *options)
+{
+    static char path[600];
+    if (*path == '\0') {
+        const char *data =
+            text_file("rows.txt", "The old machine said hello to the new machine.\n");
+        snprintf(path, sizeof path, "%s/last", check_temporary("run"));
+        CHECK_EQ_INT(weft_command(NULL, "train %s --data %s --length 32 %s --out %s",
+                                  check_source("examples/storyteller"), data, options,
+                                  check_temporary("run"))
+                         .code,
+                     0);
+    }
+    return path;
+}

@@ -19,6 +19,10 @@ output shell_command(const char *input, const char *format, ...) WEFT_PRINTF(2, 
 /* A text file in the suite's temporary folder. */
 const char *text_file(const char *name, const char *text);
 
+/* An adapter of the storyteller that changes its answers, trained at the first call with these
+ * options. */
+const char *storyteller_adapter(const char *options);
+
 /* Checks that the command failed with this status and one line on standard error, "weft: ...". */
 void check_one_line(const output *o, int code);
 

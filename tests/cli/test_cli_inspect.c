@@ -238,22 +238,9 @@ static void attention_is_what_the_library_computes(void)
     json_object_put(root);
 }
 
-/* An adapter of the storyteller, trained for a few updates. */
 static const char *adapter(void)
 {
-    static char path[600];
-    if (*path == '\0') {
-        const char *data =
-            text_file("rows.txt", "The old machine said hello to the new machine.\n");
-        snprintf(path, sizeof path, "%s/last", check_temporary("run"));
-        CHECK_EQ_INT(weft_command(NULL,
-                                  "train %s --data %s --steps 6 --rank 3 --lr 0.01 --length 32 "
-                                  "--out %s",
-                                  model(), data, check_temporary("run"))
-                         .code,
-                     0);
-    }
-    return path;
+    return storyteller_adapter("--steps 6 --rank 3 --lr 0.01");
 }
 
 static double mean_of(json_object *tokens, const char *key, const double *expected)

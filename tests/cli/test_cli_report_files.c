@@ -156,21 +156,24 @@ static bool has_python(void)
     return false;
 }
 
-static void pages_are_well_formed(void)
+/* Writes a report of three runs with the options, and reads it by a program: script.py. */
+static void read_by(const char *program, const char *options, const char *command)
 {
     char path[600];
-    if (!has_python())
-        return;
     make_runs();
-    snprintf(path, sizeof path, "%s/check.py", folder);
-    CHECK_OK(weft_file_write(path, checker, sizeof checker - 1));
+    snprintf(path, sizeof path, "%s/script.py", folder);
+    CHECK_OK(weft_file_write(path, program, strlen(program)));
     const output o =
-        shell_command(NULL,
-                      "cd %s && %s report supervised dpo grpo --html several.html >/dev/null && "
-                      "python3 check.py several.html */report.html",
-                      folder, check_built("cli/weft"));
+        shell_command(NULL, "cd %s && %s report supervised dpo grpo %s >/dev/null && %s", folder,
+                      check_built("cli/weft"), options, command);
     if (!CHECK_EQ_INT(o.code, 0))
         printf("%s\n", o.err);
+}
+
+static void pages_are_well_formed(void)
+{
+    if (has_python())
+        read_by(checker, "--html several.html", "python3 script.py several.html */report.html");
 }
 
 static void runs_are_laid_side_by_side(void)
@@ -254,22 +257,13 @@ static const char events_reader[] =
 
 static void tensorboard_reads_the_same_numbers(void)
 {
-    char path[600];
     if (shell_command(NULL, "${WEFT_TENSORBOARD_PYTHON:-python3} -c 'import tensorboard'").code !=
         0) {
         check_skip("there is no tensorboard");
         return;
     }
-    make_runs();
-    snprintf(path, sizeof path, "%s/events.py", folder);
-    CHECK_OK(weft_file_write(path, events_reader, sizeof events_reader - 1));
-    const output o =
-        shell_command(NULL,
-                      "cd %s && %s report supervised dpo grpo --tensorboard boards >/dev/null && "
-                      "${WEFT_TENSORBOARD_PYTHON:-python3} events.py supervised dpo grpo",
-                      folder, check_built("cli/weft"));
-    if (!CHECK_EQ_INT(o.code, 0))
-        printf("%s\n", o.err);
+    read_by(events_reader, "--tensorboard boards",
+            "${WEFT_TENSORBOARD_PYTHON:-python3} script.py supervised dpo grpo");
 }
 
 CHECK_MAIN("cli_report_files", CHECK_CASE(every_metric_is_in_the_page),

@@ -208,6 +208,21 @@ static void the_shortest_stretch_is_repeated(void)
     CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
 }
 
+/* Expects that the repeated updates differ after a change of the run, which is then undone. */
+static output expect_other(const char *folder, const char *change, const char *says,
+                           const char *undo)
+{
+    static char out[16384];
+    const output o = verify_after(folder, change, "");
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.out, "\ndiffers\n");
+    if (!CHECK(strstr(o.out, says) != NULL))
+        CHECK_FAIL("%s", o.out);
+    snprintf(out, sizeof out, "%s", o.out);
+    CHECK_EQ_INT(shell_command(NULL, "cd %s && %s", folder, undo).code, 0);
+    return (output){o.code, out, o.err};
+}
+
 /* Results that were changed after the run differ in the bytes that are repeated. */
 static void changed_results_are_named(void)
 {
@@ -228,14 +243,10 @@ static void changed_results_are_named(void)
     const char *folder = run_in("results", "");
     CHECK_EQ_INT(shell_command(NULL, "cd %s && cp -r run run0", folder).code, 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const output o = verify_after(folder, cases[i].change, "");
-        CHECK_EQ_INT(o.code, 1);
+        const output o =
+            expect_other(folder, cases[i].change, cases[i].says, "rm -r run && cp -r run0 run");
         CHECK_CONTAINS(o.out, all_equal);
         CHECK_CONTAINS(o.out, ": other bytes\n");
-        CHECK_CONTAINS(o.out, "\ndiffers\n");
-        if (!CHECK(strstr(o.out, cases[i].says) != NULL))
-            CHECK_FAIL("%s", o.out);
-        shell_command(NULL, "cd %s && rm -r run && cp -r run0 run", folder);
     }
 }
 
@@ -263,13 +274,8 @@ static void another_build_is_named(void)
         {"rm run/step-6/adapter_config.json", "cp run0/step-6/adapter_config.json run/step-6",
          "adapter_config.json: missing\n"}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        o = verify_after(folder, files[i].change, "");
-        CHECK_EQ_INT(o.code, 1);
+        o = expect_other(folder, files[i].change, files[i].says, files[i].undo);
         CHECK_CONTAINS(o.out, "losses differ by at most 0, weights by 0\n");
-        if (!CHECK(strstr(o.out, files[i].says) != NULL))
-            CHECK_FAIL("%s", o.out);
-        CHECK_CONTAINS(o.out, "\ndiffers\n");
-        CHECK_EQ_INT(shell_command(NULL, "cd %s && %s", folder, files[i].undo).code, 0);
     }
     o = verify_after(folder, "sed -i '6s/\"loss\": [0-9.]*/\"loss\": 0.5/' run/metrics.jsonl", "");
     CHECK_EQ_INT(o.code, 1);

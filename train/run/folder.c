@@ -19,6 +19,7 @@
 #include "train/run/metrics.h"
 #include "train/run/number.h"
 #include "train/run/place.h"
+#include "train/run/settings.h"
 #include "train/trainer.h"
 #include "weft/version.h"
 
@@ -42,19 +43,6 @@ static char *path_of(const weft__run *run, const char *name)
 
 /* ---- run.json ------------------------------------------------------------------------------- */
 
-static void write_string(weft__text *t, const char *key, const char *value, const char *end)
-{
-    weft__text_format(t, "    \"%s\": ", key);
-    weft__text_quote(t, value);
-    weft__text_format(t, "%s\n", end);
-}
-
-static void write_number(weft__text *t, const char *key, double value, const char *end)
-{
-    char number[WEFT__NUMBER_TEXT];
-    weft__text_format(t, "    \"%s\": %s%s\n", key, weft__number(value, number), end);
-}
-
 static void write_flag(weft__text *t, const char *key, bool value, const char *end)
 {
     weft__text_format(t, "    \"%s\": %s%s\n", key, value ? "true" : "false", end);
@@ -64,11 +52,11 @@ static void write_model(weft__text *t, const weft_trainer *trainer)
 {
     weft_module *tree = weft_model_module(trainer->model);
     weft__text_format(t, "  \"model\": {\n");
-    write_string(t, "name", trainer->o.base_name, ",");
-    write_string(t, "model_type", weft_model_family_of(trainer->model)->model_type, ",");
-    write_number(t, "adapters", weft_nn_lora_count(tree), ",");
-    write_number(t, "parameters", (double)weft_nn_count(tree, false), ",");
-    write_number(t, "trainable", (double)weft_nn_count(tree, true), ",");
+    weft__write_string(t, "name", trainer->o.base_name, ",");
+    weft__write_string(t, "model_type", weft_model_family_of(trainer->model)->model_type, ",");
+    weft__write_number(t, "adapters", weft_nn_lora_count(tree), ",");
+    weft__write_number(t, "parameters", (double)weft_nn_count(tree, false), ",");
+    weft__write_number(t, "trainable", (double)weft_nn_count(tree, true), ",");
     const bool gguf = weft_model_check_gguf(trainer->model) == WEFT_OK;
     write_flag(t, "gguf", gguf, ",");
     write_flag(t, "gguf_adapter", gguf && weft_adapter_check_gguf(trainer->model) == WEFT_OK, ",");
@@ -113,25 +101,25 @@ static weft_status describe_sources(weft__run *run)
 static void write_data(weft__text *t, const weft__run *run)
 {
     weft__text_format(t, "  \"data\": {\n");
-    write_string(t, "name", run->trainer->o.data_name, ",");
+    weft__write_string(t, "name", run->trainer->o.data_name, ",");
     weft__text_append(t, run->sources, strlen(run->sources));
-    write_number(t, "batches", (double)run->batches, ",");
+    weft__write_number(t, "batches", (double)run->batches, ",");
     const weft_dataset_info *data = run->trainer->o.data;
     if (data) {
-        write_number(t, "samples", (double)data->samples, ",");
-        write_number(t, "conversations", (double)data->rendered, ",");
+        weft__write_number(t, "samples", (double)data->samples, ",");
+        weft__write_number(t, "conversations", (double)data->rendered, ",");
         if (data->examples == WEFT_EXAMPLES_PAIRS)
-            write_number(t, "pairs", (double)(data->samples / 2), ",");
-        write_number(t, "tokens", (double)data->tokens, ",");
-        write_number(t, "targets", (double)data->targets, ",");
-        write_number(t, "longest", (double)data->longest, ",");
-        write_number(t, "truncated", (double)data->truncated, ",");
-        write_number(t, "dropped", (double)data->dropped, ",");
+            weft__write_number(t, "pairs", (double)(data->samples / 2), ",");
+        weft__write_number(t, "tokens", (double)data->tokens, ",");
+        weft__write_number(t, "targets", (double)data->targets, ",");
+        weft__write_number(t, "longest", (double)data->longest, ",");
+        weft__write_number(t, "truncated", (double)data->truncated, ",");
+        weft__write_number(t, "dropped", (double)data->dropped, ",");
     }
-    write_number(t, "validation_samples", (double)run->validation.samples, ",");
+    weft__write_number(t, "validation_samples", (double)run->validation.samples, ",");
     if (run->validation.examples == WEFT_EXAMPLES_PAIRS)
-        write_number(t, "validation_pairs", (double)(run->validation.samples / 2), ",");
-    write_number(t, "validation_targets", (double)run->validation.targets, "");
+        weft__write_number(t, "validation_pairs", (double)(run->validation.samples / 2), ",");
+    weft__write_number(t, "validation_targets", (double)run->validation.targets, "");
     weft__text_format(t, "  },\n");
 }
 
@@ -145,22 +133,22 @@ static void write_result(weft__text *t, const weft_train_result *r, bool rewards
 {
     const double sign = rewards ? -1 : 1;
     weft__text_format(t, "  \"result\": {\n");
-    write_number(t, "steps", (double)r->steps, ",");
-    write_number(t, "skipped", (double)r->skipped, ",");
-    write_number(t, "loss", r->loss, ",");
-    write_number(t, rewards ? "first_validation_reward" : "first_validation",
-                 sign * r->first_validation, ",");
-    write_number(t, rewards ? "last_validation_reward" : "last_validation",
-                 sign * r->last_validation, ",");
-    write_number(t, rewards ? "best_validation_reward" : "best_validation",
-                 sign * r->best_validation, ",");
-    write_number(t, "best_step", (double)r->best_step, ",");
-    write_number(t, "first_general", r->first_general, ",");
-    write_number(t, "last_general", r->last_general, ",");
-    write_number(t, "tokens", (double)r->tokens, ",");
-    write_number(t, "seconds", r->seconds, ",");
-    write_number(t, "training_seconds", r->training_seconds, ",");
-    write_number(t, "peak_memory", (double)r->peak_memory, "");
+    weft__write_number(t, "steps", (double)r->steps, ",");
+    weft__write_number(t, "skipped", (double)r->skipped, ",");
+    weft__write_number(t, "loss", r->loss, ",");
+    weft__write_number(t, rewards ? "first_validation_reward" : "first_validation",
+                       sign * r->first_validation, ",");
+    weft__write_number(t, rewards ? "last_validation_reward" : "last_validation",
+                       sign * r->last_validation, ",");
+    weft__write_number(t, rewards ? "best_validation_reward" : "best_validation",
+                       sign * r->best_validation, ",");
+    weft__write_number(t, "best_step", (double)r->best_step, ",");
+    weft__write_number(t, "first_general", r->first_general, ",");
+    weft__write_number(t, "last_general", r->last_general, ",");
+    weft__write_number(t, "tokens", (double)r->tokens, ",");
+    weft__write_number(t, "seconds", r->seconds, ",");
+    weft__write_number(t, "training_seconds", r->training_seconds, ",");
+    weft__write_number(t, "peak_memory", (double)r->peak_memory, "");
     weft__text_format(t, "  },\n");
 }
 

@@ -143,6 +143,16 @@ static void add_outcome(weft__text *t, const weft_history *h)
     }
 }
 
+/* Adds the last value of a count. */
+static void add_small(weft__text *t, const weft__summary *s, const char *unit)
+{
+    if (s->n == 0)
+        return;
+    weft__text_format(t, "<small>");
+    weft__page_count(t, s->last);
+    weft__text_format(t, " %s</small>", unit);
+}
+
 /* How far the run is, and what it took so far. */
 static void add_costs(weft__text *t, const weft_history *h)
 {
@@ -159,20 +169,12 @@ static void add_costs(weft__text *t, const weft_history *h)
         weft__text_format(t, " of ");
         weft__page_count(t, planned);
     }
-    if (tokens.n > 0) {
-        weft__text_format(t, "<small>");
-        weft__page_count(t, tokens.last);
-        weft__text_format(t, " tokens</small>");
-    }
+    add_small(t, &tokens, "tokens");
     close_card(t);
     if (seconds.n > 0) {
         open_card(t, "Time");
         weft__page_time(t, seconds.last);
-        if (speed.n > 0) {
-            weft__text_format(t, "<small>");
-            weft__page_count(t, speed.last);
-            weft__text_format(t, " tokens/s</small>");
-        }
+        add_small(t, &speed, "tokens/s");
         close_card(t);
     }
     if (memory.n > 0) {

@@ -8,14 +8,14 @@
 #include "optim/optim.h"
 #include "train/run/number.h"
 
-static void write_string(weft__text *t, const char *key, const char *value, const char *end)
+void weft__write_string(weft__text *t, const char *key, const char *value, const char *end)
 {
     weft__text_format(t, "    \"%s\": ", key);
     weft__text_quote(t, value);
     weft__text_format(t, "%s\n", end);
 }
 
-static void write_number(weft__text *t, const char *key, double value, const char *end)
+void weft__write_number(weft__text *t, const char *key, double value, const char *end)
 {
     char number[WEFT__NUMBER_TEXT];
     weft__text_format(t, "    \"%s\": %s%s\n", key, weft__number(value, number), end);
@@ -25,7 +25,7 @@ static void write_number(weft__text *t, const char *key, double value, const cha
 static void write_optimizer(weft__text *t, const weft_trainer *trainer)
 {
     const optim_group *g = &trainer->optimizer->groups[0];
-    write_string(t, "optimizer", g->type->name, ",");
+    weft__write_string(t, "optimizer", g->type->name, ",");
     for (int i = 0; i < g->n_fields; i++) {
         const weft_field *f = &g->type->fields[i];
         const char *at = (const char *)g->options + f->offset;
@@ -33,9 +33,9 @@ static void write_optimizer(weft__text *t, const weft_trainer *trainer)
             weft__text_format(t, "    \"%s\": %s,\n", f->name,
                               *(const bool *)at ? "true" : "false");
         else if (f->type == WEFT_FIELD_INT)
-            write_number(t, f->name, (double)*(const int64_t *)at, ",");
+            weft__write_number(t, f->name, (double)*(const int64_t *)at, ",");
         else
-            write_number(t, f->name, *(const double *)at, ",");
+            weft__write_number(t, f->name, *(const double *)at, ",");
     }
 }
 
@@ -43,23 +43,23 @@ static void write_options(weft__text *t, const weft_trainer *trainer, const weft
 {
     const weft_trainer_options *o = &trainer->o;
     weft__text_format(t, "  \"options\": {\n");
-    write_number(t, "steps", (double)plan->steps, ",");
-    write_number(t, "accumulate", (double)o->accumulate, ",");
-    write_number(t, "lr", o->lr, ",");
-    write_number(t, "lora_plus", o->lora_plus, ",");
+    weft__write_number(t, "steps", (double)plan->steps, ",");
+    weft__write_number(t, "accumulate", (double)o->accumulate, ",");
+    weft__write_number(t, "lr", o->lr, ",");
+    weft__write_number(t, "lora_plus", o->lora_plus, ",");
     write_optimizer(t, trainer);
-    write_string(t, "schedule", o->schedule, ",");
-    write_number(t, "warmup", (double)plan->warmup, ",");
-    write_number(t, "clip", o->clip, ",");
+    weft__write_string(t, "schedule", o->schedule, ",");
+    weft__write_number(t, "warmup", (double)plan->warmup, ",");
+    weft__write_number(t, "clip", o->clip, ",");
     weft__text_format(t, "    \"checkpoint\": %s,\n", o->checkpoint ? "true" : "false");
     weft__text_format(t, "    \"compile\": %s,\n", o->compile ? "true" : "false");
-    write_number(t, "validate_every", (double)o->validate_every, ",");
-    write_number(t, "patience", (double)o->patience, ",");
-    write_number(t, "save_every", (double)o->save_every, ",");
-    write_number(t, "save_minutes", o->save_minutes > 0 ? o->save_minutes : 0, ",");
-    write_number(t, "keep", (double)o->keep, ",");
-    write_number(t, "neftune", o->neftune, ",");
-    write_number(t, "seed", (double)o->seed, "");
+    weft__write_number(t, "validate_every", (double)o->validate_every, ",");
+    weft__write_number(t, "patience", (double)o->patience, ",");
+    weft__write_number(t, "save_every", (double)o->save_every, ",");
+    weft__write_number(t, "save_minutes", o->save_minutes > 0 ? o->save_minutes : 0, ",");
+    weft__write_number(t, "keep", (double)o->keep, ",");
+    weft__write_number(t, "neftune", o->neftune, ",");
+    weft__write_number(t, "seed", (double)o->seed, "");
     weft__text_format(t, "  },\n");
 }
 

@@ -12,6 +12,10 @@
  * each followed by a comma and a newline. */
 void weft__settings_write(weft__text *t, const weft_trainer *trainer, const weft__plan *plan);
 
+/* Write a member of an object in run.json, followed by `end` and a newline. */
+void weft__write_string(weft__text *t, const char *key, const char *value, const char *end);
+void weft__write_number(weft__text *t, const char *key, double value, const char *end);
+
 /* Reads a recorded command line: set `words` (NULL and other types than a list have no options) and
  * zero the rest. */
 typedef struct weft__options {
