@@ -175,7 +175,7 @@ static void print_json(const bench_values *v, const char *path, const weft_engin
 
 /* ---- a table -------------------------------------------------------------------------------- */
 
-/* Prints the error of a section that could not be measured; false if there is none. */
+/* Prints the error of a section that could not be measured; false if it was measured. */
 static bool print_missing(const char *name, const char *error)
 {
     if (*error != '\0')

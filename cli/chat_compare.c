@@ -16,8 +16,8 @@ static weft_status copy_session(chat_run *run, weft_session **out)
     return status == WEFT_OK ? weft_session_set_messages(*out, messages) : status;
 }
 
-/* Answers without the adapter, which is then loaded again. False: the adapter's answer is not
- * wanted or not possible. */
+/* Answers without the adapter, which is then loaded again. False if the answer was stopped or
+ * failed. */
 static bool answer_as_base(chat_run *run, const char *text)
 {
     weft_session *base = NULL;

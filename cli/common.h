@@ -54,7 +54,7 @@ weft_status cli_tokenizer_path(const char *name, char *out, size_t size);
 weft_status cli_fetch_missing(const char *name);
 
 /* Loads the chat template of the adapter (NULL: none), otherwise that of the model, to read
- * conversations from data. *out is NULL if there is none. */
+ * conversations from data. *out is NULL if neither has one. */
 weft_status cli_load_template(const char *path, const char *adapter, weft_chat **out);
 
 /* Parses the template of --template FILE; `tokenizer` is as for weft_chat_parse. */

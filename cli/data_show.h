@@ -54,7 +54,4 @@ weft_status data_print_samples(const data_found *found);
 /* --mine-negatives: finds negatives of the pairs, writes them, and prints a summary. */
 weft_status data_mine(const data_values *v);
 
-/* --mine-negatives: finds negatives of the pairs, writes them and prints a summary. */
-weft_status data_mine(const data_values *v);
-
 #endif

@@ -20,7 +20,7 @@ enum { KEPT = 500, MOST = 1000, LONGEST = 4096, PATH_SIZE = 4096 };
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-/* The path of the file, with `more` at its end; false: there is no place for it. */
+/* The path of the file, with `more` at its end; false if neither XDG_STATE_HOME nor HOME is set. */
 static bool path_of(const char *more, char *out)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -38,7 +38,7 @@ static void make_folders(const char *path)
     for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         memcpy(part, path, (size_t)(slash - path));
         part[slash - path] = '\0';
-        (void)mkdir(part, 0700); /* opening the file fails if this does */
+        (void)mkdir(part, 0700); /* a failure shows when the file is opened */
     }
 }
 

@@ -7,8 +7,8 @@
 #include "cli/inspect.h"
 #include "cli/profile.h"
 
-/* A picture has at most so many weights of tokens that a query sees; a browser draws them in a
- * second. */
+/* The most weights in a picture, counting the tokens that each query sees: a browser draws them in
+ * a second. */
 enum { MOST_CELLS = 1000000 };
 
 /* The most memory for all weights. */
@@ -24,7 +24,7 @@ typedef struct attention {
     int64_t from, to, most_heads;
 } attention;
 
-/* Means over the queries from the third token on, for which these tokens are different ones. */
+/* Means over the queries from the third token on, for which the three tokens differ. */
 typedef struct head_summary {
     double first, previous, self; /* shares */
     double entropy;               /* of the shares, in nats */

@@ -258,13 +258,13 @@ static place_choice choose(place_facts *f)
     }
 }
 
-/* What a process tells the others. */
+/* What the processes exchange. */
 typedef struct told {
     int card, dtype;
 } told;
 
-/* Processes of which one has no card of its own, or another dtype, compute on their CPUs in
- * float32, as far as the options leave the choice. */
+/* If a process has no card of its own, or another dtype, all of them compute on their CPUs in
+ * float32, unless the options say otherwise. */
 static weft_status agree(weft_group *group, place_facts *f, place_choice *c)
 {
     const int size = weft_group_info_of(group).size;

@@ -20,7 +20,7 @@ typedef struct canvas {
     uint8_t *marks;                    /* (rows, columns) */
     uint8_t *curves;                   /* (rows, columns): the latest one in the cell */
     int curve;                         /* that is drawn */
-    bool letters;                      /* lines are drawn as letters, to tell them apart */
+    bool letters;                      /* lines are drawn as letters, since colors are off */
     double low_x, high_x, low_y, high_y;
 } canvas;
 

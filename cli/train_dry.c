@@ -257,7 +257,7 @@ static bool may_stream(const dry_run *d)
            strcmp(cli_device(&d->v->place), "cpu") != 0;
 }
 
-/* The bytes of weights that --stream keeps off the device: all but what is under way. */
+/* The bytes of weights that --stream keeps off the device: all except those being copied. */
 static double streamed(const dry_run *d)
 {
     const double layers = (double)weft_model_info_of(d->r->model)->n_layers,
@@ -266,7 +266,7 @@ static double streamed(const dry_run *d)
 }
 
 /* Fails with a message that lists every change that suffices by itself, with the memory that the
- * run then needs. If there is none, suggests combinations. */
+ * run then needs. If no single change suffices, suggests combinations. */
 static weft_status refuse(const dry_run *d, const growth *plain, double rest)
 {
     char advice[512] = "";

@@ -70,8 +70,8 @@ static bool load_reference(const train_values *v, const char *name, weft_dataset
     return loaded;
 }
 
-/* Every rank computes them unless all ranks have loaded them. Of a run that can be cancelled
- * meanwhile the folder keeps what has been computed. */
+/* Every rank computes them unless all ranks have loaded them. If the run is cancelled meanwhile,
+ * the folder keeps what has been computed. */
 static weft_status add_reference(const train_values *v, const train_run *r, const char *name,
                                  weft_dataset *data)
 {

@@ -158,7 +158,7 @@ static bool reads_input(const train_values *v)
     return reads;
 }
 
-/* The record of a run can be someone else's, and so can the programs that it names. */
+/* A run can come from someone else, and so can the programs that it names. */
 static bool has_programs(const train_values *v)
 {
     bool has = false;

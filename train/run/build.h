@@ -1,5 +1,5 @@
-/* train/run/build.h -- what the bytes of a result depend on beside its inputs: the program, and the
- * machine that ran it. */
+/* train/run/build.h -- describes the program and the machine, on which the bytes of a result
+ * depend. */
 #ifndef WEFT_TRAIN_RUN_BUILD_H
 #define WEFT_TRAIN_RUN_BUILD_H
 

@@ -19,8 +19,8 @@ typedef struct frame {
 
 static const frame of_file = {860, 480, 72, 28, 64, 60}, of_page = {480, 250, 82, 28, 12, 42};
 
-/* Of a file. A page has its own. The colors are told apart by people who are color-blind (Okabe and
- * Ito); the dashes, without color. */
+/* The style of a file; a page has its own. The colors are distinguishable with color blindness
+ * (Okabe and Ito), and the dashes without color. */
 static const char *const style =
     "<style>\n"
     "  text { font-family: system-ui, sans-serif; font-size: 13px; fill: #4b5563 }\n"

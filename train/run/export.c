@@ -284,7 +284,7 @@ static bool add_events(weft__text *t, const weft_history *run, int *at)
     return steps != NULL && !t->failed;
 }
 
-/* Writes the event file of a run into a folder; one that was written before is replaced. */
+/* Writes the event file of a run into a folder; replaces an earlier one. */
 static weft_status write_events(const weft_history *run, const char *folder)
 {
     weft__text t = {0};

@@ -1,4 +1,4 @@
-/* train/run/history.c -- reads what a run's folder says of it: run.json, curves and samples. */
+/* train/run/history.c -- reads the records of a run: run.json, curves and samples. */
 #include "train/run/history.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "weft/io.h"
 #include "weft/memory.h"
 
-/* Further metrics, which only malformed files have, are left out. */
+/* The most metrics of a run; only malformed files have more. */
 enum { MOST_METRICS = 512 };
 
 /* Curves are smoothed over points / SPANS, at least LEAST_SPAN points. */
@@ -350,7 +350,7 @@ weft__summary weft__history_summary(const weft_history *h, const char *name)
     return s;
 }
 
-/* The best one is of an update, not of the model before training. */
+/* The best value is that of an update, not of the model before training. */
 weft__outcome weft__history_outcome(const weft_history *h)
 {
     const weft_curve *c = weft_history_find(h, "validation_reward");

@@ -1,4 +1,4 @@
-/* train/run/history.h -- what a run's folder says of it: run.json, curves and samples. */
+/* train/run/history.h -- the records of a run: run.json, curves and samples. */
 #ifndef WEFT_TRAIN_RUN_HISTORY_H
 #define WEFT_TRAIN_RUN_HISTORY_H
 
@@ -44,16 +44,15 @@ typedef struct weft__summary {
 } weft__summary;
 weft__summary weft__history_summary(const weft_history *h, const char *name);
 
-/* How validation went: the mean reward of validation prompts, else the validation loss. */
+/* The validation results: the mean reward of validation prompts, else the validation loss. */
 typedef struct weft__outcome {
-    const char *what; /* "validation loss"; NULL: there was none */
+    const char *what; /* "validation loss"; NULL: not measured */
     double first, last, best, best_at;
     bool rises; /* larger is better */
 } weft__outcome;
 weft__outcome weft__history_outcome(const weft_history *h);
 
-/* The smoothed curve of a metric of at least two points, in new memory for y. False: there is none.
- */
+/* Smooths the curve of a metric, into new memory for y. False if it has fewer than two points. */
 bool weft__history_smoothed(const weft_history *h, const char *name, weft_curve *out);
 
 #endif

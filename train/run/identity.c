@@ -87,7 +87,7 @@ void weft_run_base_hash(const char *path, char out[17])
         weft__write_hash(out, hash);
 }
 
-/* A stored teacher is known by its entries, another by its files. */
+/* Hashes the entries of a stored teacher, or the files of another. */
 static void identify_teacher(const weft_trainer_options *o, const weft_batches *batches,
                              weft__identity *out)
 {

@@ -64,7 +64,7 @@ static weft_status find_entries(weft__journal *j, const char *text, size_t size)
         if (status == WEFT_OK)
             status = weft__json_get_int(&root, "batch", &batch);
         weft__json_free(&doc);
-        if (status == WEFT_INVALID) /* of a machine that lost power */
+        if (status == WEFT_INVALID) /* after a power failure */
             return WEFT_OK;
         if (status == WEFT_OK)
             status = add_entry(j, batch, at - text, newline + 1 - text);
@@ -163,7 +163,7 @@ static weft_status read_rewards(const weft__journal *j, const weft__text *lines,
     return status;
 }
 
-/* Whether the completions are those of the rollout's prompts. */
+/* Whether the completions belong to the rollout's prompts. */
 static bool fits(const weft__rollout *r, const weft_dataset *d)
 {
     bool same = true;
@@ -276,7 +276,7 @@ weft_status weft__journal_add(weft__journal *j, const weft__rollout *r)
 {
     weft_status status = WEFT_OK;
     weft__text all = {0};
-    /* Batches are in order: others after the one before this were not written completely. */
+    /* Batches are in order: lines after the previous batch are incomplete. */
     for (; j->n > 0 && j->entries[j->n - 1].batch >= r->numbers[0]; j->n--)
         j->length = j->entries[j->n - 1].start;
     const int n = j->n;

@@ -20,12 +20,12 @@ typedef struct weft__rollout {
     const weft_tokenizer *tokenizer;
 } weft__rollout;
 
-/* Opens the file in a run's folder. `resume` keeps its complete lines, else it is emptied. */
+/* Opens the file in a run's folder; empties it unless `resume`, which keeps complete lines. */
 weft_status weft__journal_open(const char *folder, bool resume, weft__journal **out);
 void weft__journal_free(weft__journal *journal); /* NULL is accepted */
 
 /* Reads the completions of a rollout, if the file has all of them: sets its dataset and rewards.
- * The options have the defaults filled in. WEFT_INVALID if they are those of other prompts. */
+ * The options have the defaults filled in. WEFT_INVALID if the prompts differ. */
 weft_status weft__journal_find(weft__journal *journal, const weft_objective_options *options,
                                weft__rollout *rollout);
 /* Appends and syncs those of a rollout. If that fails, the file is as before. */

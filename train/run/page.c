@@ -13,7 +13,7 @@
 #include "weft/io.h"
 #include "weft/memory.h"
 
-/* By which a page is recognized. */
+/* The mark that identifies a page. */
 #define MARK "<title>Training run"
 
 extern const char weft__page_css[], weft__page_js[]; /* page.css, page.js */

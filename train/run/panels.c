@@ -118,7 +118,7 @@ static void draw_rewards(weft__text *t, const weft_history *run)
     draw(t, f.n == MOST_CURVES ? "Mean of each reward (the first 8)" : "Mean of each reward", &f);
 }
 
-/* What a loss is depends on the objective. */
+/* The title of the loss, which depends on the objective. */
 static const char *loss_title(const weft_history *run)
 {
     const char *objective = weft__history_text(run, "identity", "objective");

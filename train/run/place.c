@@ -1,4 +1,4 @@
-/* train/run/place.c -- whose a run's folder is: recognizes runs, refuses the folders of others. */
+/* train/run/place.c -- recognizes the folder of a run, and refuses folders with other files. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static bool is_written(const char *name, size_t n, bool certain, const void *con
     return weft__checkpoint_is_name(name, n);
 }
 
-/* Whether run.json in the folder is of Weft. */
+/* Whether Weft wrote the run.json in the folder. */
 static bool has_record(const char *folder)
 {
     char *path = weft_format("%s/" WEFT__RUN_FILE, folder);

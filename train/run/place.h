@@ -1,4 +1,4 @@
-/* train/run/place.h -- whose a run's folder is: recognizes runs, refuses the folders of others. */
+/* train/run/place.h -- recognizes the folder of a run, and refuses folders with other files. */
 #ifndef WEFT_TRAIN_PLACE_H
 #define WEFT_TRAIN_PLACE_H
 

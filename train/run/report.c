@@ -54,7 +54,7 @@ static void add_head(weft__text *t, const weft_history *h)
     weft_free(title.at);
 }
 
-/* A sentence: did it work? */
+/* A sentence about the result. */
 static void add_verdict(weft__text *t, const weft_history *h)
 {
     char first[WEFT__NUMBER_TEXT], last[WEFT__NUMBER_TEXT], best[WEFT__NUMBER_TEXT];
@@ -153,7 +153,7 @@ static void add_small(weft__text *t, const weft__summary *s, const char *unit)
     weft__text_format(t, " %s</small>", unit);
 }
 
-/* How far the run is, and what it took so far. */
+/* Updates, time and memory so far. */
 static void add_costs(weft__text *t, const weft_history *h)
 {
     const double planned = weft__history_number(h, "options", "steps");

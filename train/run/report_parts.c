@@ -32,8 +32,8 @@ static void add_side(weft__text *t, const weft__said *s)
     weft__text_format(t, "</pre></div>\n");
 }
 
-/* The last sample with the prompt of sample i, which is the first one with it; -1: there is none
- * but i, or i is not the first. */
+/* The last sample with the prompt of sample i; -1 if i is not the first sample with that prompt, or
+ * if no later update has one. */
 static int last_of_prompt(const weft_history *h, int i)
 {
     int last = -1;

@@ -37,7 +37,7 @@ static bool set_value(weft_history_row *row, int run, weft__text *value)
     return row->values[run] != NULL;
 }
 
-/* What came of a run, as text; an empty text: unknown. */
+/* Writes a result of a run as text; writes nothing if it is unknown. */
 typedef void describe(weft__text *t, const weft_history *h);
 
 static void add_state(weft__text *t, const weft_history *h)
@@ -165,7 +165,7 @@ static const struct {
                {"tokens/s", add_speed},
                {"peak memory", add_memory}};
 
-/* Rows that no run has are left out. */
+/* Leaves out rows without a value. */
 static bool add_results(weft_history_table *table, weft_history *const *runs)
 {
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
