@@ -60,7 +60,7 @@ static void print_plain(const weft_inspection *x)
            cli_count(x->n_layers));
     for (int64_t i = 0; i < x->n_layers; i++) {
         const weft_inspected_layer *layer = &x->layers[i];
-        if (layer->n_heads == 0) {
+        if (layer->keys == NULL) {
             printf("layer %lld: no attention\n", (long long)i);
             continue;
         }
