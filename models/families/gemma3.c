@@ -47,6 +47,7 @@ static const weft__gguf_arch embedder_gguf = {
     .windows = WEFT__GGUF_ALWAYS,
     .two_sided = true,
     .norm_offset = 1,
+    .linears = true,
     .read = embedder_read,
     .write = embedder_write,
 };

@@ -48,6 +48,7 @@ typedef struct weft__gguf_arch {
     /* Of encoders: describes the model as a decoder with the same sizes, by
      * weft__gguf_encoder_sizes. NULL: a decoder. */
     weft_status (*describe)(weft__gguf_facts *facts);
+    bool linears;        /* files may have two linears after the pooling */
     const char *dropped; /* begins the paths of parameters that files do not have; NULL: none */
     weft__gguf_latents latents;
     bool plain_shares;  /* the weights of chosen experts add up to 1 only if the file says so */
@@ -185,6 +186,7 @@ struct weft__gguf_facts {
     weft_array *divisors[2];
     const char *divisor_names[2];
     int n_divisors;
+    weft_array *linears[2]; /* after the pooling, kept; or NULL */
     weft__gguf_values values;
 };
 
@@ -199,7 +201,9 @@ void weft__gguf_put_encoder(weft__gguf_facts *facts);
 /* For `read` and `write`: the activation, which files say only if it is not the exact gelu. */
 void weft__gguf_read_activation(weft__gguf_reader *r, const char *key);
 weft_status weft__gguf_put_activation(weft__gguf_facts *facts, const char *activation);
-/* Writes the pooling of the folder or file from which a tokenizer or settings are taken. */
+/* Whether a tensor is that of a linear after the pooling, which is no parameter. */
+bool weft__gguf_is_linear(const char *tensor);
+/* Writes the pooling of a model's folder or GGUF file, and sets `linears`. */
 weft_status weft__gguf_put_pooling(weft__gguf_facts *facts, const char *source);
 
 /* WEFT_UNSUPPORTED: `what` cannot be in files of this architecture. */

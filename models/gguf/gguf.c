@@ -153,7 +153,8 @@ weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dty
         char path[WEFT_NN_PATH];
         const char *tensor_name = weft_gguf_at(file, i)->name;
         /* Read with the configuration. */
-        if (strncmp(tensor_name, "rope_f", 6) == 0)
+        if (strncmp(tensor_name, "rope_f", 6) == 0 ||
+            (r.arch->linears && weft__gguf_is_linear(tensor_name)))
             continue;
         if (!weft__name_from_gguf(r.family, tensor_name, path, sizeof path))
             return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s' is unknown in %s models",

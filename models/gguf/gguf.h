@@ -4,6 +4,7 @@
 #define WEFT_MODELS_GGUF_H
 
 #include "models/weights.h"
+#include "weft/batch.h"
 #include "weft/gguf.h"
 
 /* ---- gguf.c --------------------------------------------------------------------------------- */
@@ -42,6 +43,11 @@ typedef struct weft__gguf_source {
 weft_status weft__model_save_gguf(weft_model *model, const char *path,
                                   const weft_gguf_model_options *options,
                                   const weft__gguf_source *source);
+
+/* ---- encoder.c ------------------------------------------------------------------------------ */
+
+/* The pooling that the file says, with the normalization of llama.cpp, and its linears. */
+weft_status weft__gguf_embed_settings(const char *path, weft_embed_settings *out);
 
 /* ---- sampling.c ----------------------------------------------------------------------------- */
 

@@ -117,6 +117,8 @@ void weft__gguf_facts_release(weft__gguf_facts *f)
 {
     for (int i = 0; i < f->values.n; i++)
         weft_free(f->values.lists[i]);
+    for (int i = 0; i < 2; i++)
+        weft_drop(f->linears[i]);
     weft_free(f->own);
     weft_free(f->layers);
 }

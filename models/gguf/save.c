@@ -372,6 +372,9 @@ static weft_status save(saver *s, const char *text)
         status = weft__gguf_put_pooling(f, s->from.settings);
     for (int i = 0; i < f->n_divisors && status == WEFT_OK; i++)
         status = add(s, f->divisor_names[i], &(source){NULL, NULL, 0}, f->divisors[i]);
+    for (int i = 0; i < 2 && f->linears[i] && status == WEFT_OK; i++)
+        status = add(s, i == 0 ? "dense_2.weight" : "dense_3.weight", &(source){NULL, NULL, 0},
+                     f->linears[i]);
     if (status == WEFT_OK)
         status = weft_nn_visit(weft_model_module(f->model), add_parameter, s);
     if (status == WEFT_OK && f->untied)

@@ -7,6 +7,7 @@
 #include "tests/support/models.h"
 #include "weft/batch.h"
 #include "weft/gguf.h"
+#include "weft/layers.h"
 #include "weft/ops.h"
 #include "weft/tokenizer.h"
 
@@ -20,7 +21,7 @@ static const struct encoder {
     {"roberta", "bert", true, false, WEFT_POOLING_CLS},
     {"xlm-roberta", "bert", false, false, WEFT_POOLING_LAST},
     {"modernbert", "modern-bert", true, true, WEFT_POOLING_MEAN},
-    {"embedder-gemma3", "gemma-embedding", true, true, WEFT_POOLING_MEAN},
+    {"embedder-gemma3-plain", "gemma-embedding", true, true, WEFT_POOLING_MEAN},
     {"embedder-qwen3", "qwen3", true, true, WEFT_POOLING_LAST},
 };
 enum { N_ENCODERS = sizeof encoders / sizeof *encoders };
@@ -147,6 +148,23 @@ static void expect_same_tokens(const weft_tokenizer *a, const weft_tokenizer *b)
     }
 }
 
+/* The linears after the pooling are those of the checkpoint. */
+static void expect_same_linears(weft_module *dense, const char *folder)
+{
+    weft_embed_settings own = {0};
+    if (CHECK_OK(weft_embed_settings_load(folder, NULL, &own)) && CHECK(own.dense != NULL)) {
+        for (int i = 0; i < 2; i++) {
+            const char *path = i == 0 ? "layers.0.weight" : "layers.1.weight";
+            weft_array **a = weft_nn_find(dense, path), **b = weft_nn_find(own.dense, path);
+            weft_scope_open();
+            CHECK(a && b &&
+                  weft_item(weft_max(weft_abs(weft_subtract(*a, *b)), WEFT_ALL_AXES, false)) == 0);
+            weft_scope_close(NULL);
+        }
+    }
+    weft_embed_settings_free(&own);
+}
+
 static void tokens_and_pooling_are_the_checkpoints(void)
 {
     for (int i = 0; i < N_ENCODERS; i++) {
@@ -163,9 +181,28 @@ static void tokens_and_pooling_are_the_checkpoints(void)
         if (CHECK_OK(weft_embed_settings_load(path, NULL, &settings))) {
             CHECK(settings.found && settings.normalize);
             CHECK_EQ_INT(settings.pooling, encoders[i].pooling);
+            const bool linears = strcmp(encoders[i].arch, "gemma-embedding") == 0;
+            CHECK((settings.dense != NULL) == linears);
+            if (linears && settings.dense)
+                expect_same_linears(settings.dense, folder_of(encoders[i].name));
         }
         weft_embed_settings_free(&settings);
     }
+}
+
+/* Linears with biases or activations, which settings have and the model has not. */
+static void other_linears_are_refused(void)
+{
+    weft_model *model = fixture_model("embedder-gemma3");
+    char folder[512], path[512];
+    snprintf(folder, sizeof folder, "%s", folder_of("embedder-gemma3"));
+    snprintf(path, sizeof path, "%s", check_temporary("refused.gguf"));
+    if (!model)
+        return;
+    CHECK_STATUS(weft_model_save_gguf(model, path, &(weft_gguf_model_options){.text = folder}),
+                 WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "linears after the pooling");
+    weft_model_free(model);
 }
 
 static void what_files_cannot_express(void)
@@ -197,4 +234,4 @@ static void what_files_cannot_express(void)
 
 CHECK_MAIN("gguf_encoders", CHECK_CASE(hidden_states_are_the_references),
            CHECK_CASE(blocks_are_similar), CHECK_CASE(tokens_and_pooling_are_the_checkpoints),
-           CHECK_CASE(what_files_cannot_express))
+           CHECK_CASE(other_linears_are_refused), CHECK_CASE(what_files_cannot_express))

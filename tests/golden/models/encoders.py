@@ -194,8 +194,8 @@ def qwen3(folder):
     return t, named | {"model_max_length": 64}
 
 
-def gemma3(folder):
-    """Attention in both directions, with windows, and two linears."""
+def gemma3(folder, plain=False):
+    """Attention in both directions, with windows, and two linears; or plain ones, as published."""
     from transformers import Gemma3TextConfig, Gemma3TextModel
     t, named = byte_level()
     config = Gemma3TextConfig(
@@ -205,7 +205,7 @@ def gemma3(folder):
     randomize(Gemma3TextModel(config), 7).save_pretrained(folder)
     E = SIZES["hidden_size"]
     dense(folder, "2_Dense", (E, 48), "linear.Identity", False, 8)
-    dense(folder, "3_Dense", (48, E), "activation.Tanh", True, 9)
+    dense(folder, "3_Dense", (48, E), "linear.Identity" if plain else "activation.Tanh", not plain, 9)
     modules(folder, False, "mean", True, ["2_Dense", "3_Dense"])
     return t, named | {"model_max_length": 64}
 
@@ -227,7 +227,8 @@ def reference(folder):
 
 
 MAKERS = {"bert": bert, "roberta": roberta, "xlm-roberta": xlm_roberta, "modernbert": modernbert,
-          "modernbert-old": modernbert_old, "embedder-qwen3": qwen3, "embedder-gemma3": gemma3}
+          "modernbert-old": modernbert_old, "embedder-qwen3": qwen3, "embedder-gemma3": gemma3,
+          "embedder-gemma3-plain": lambda folder: gemma3(folder, plain=True)}
 
 
 def main(names):

@@ -1,4 +1,4 @@
-/* generate/embed_settings.c -- how a checkpoint of sentence-transformers makes embeddings: its
+/* models/embed_settings.c -- how a checkpoint of sentence-transformers makes embeddings: its
  * modules, its longest text and its prompts. */
 #include <stdio.h>
 #include <string.h>
@@ -8,13 +8,105 @@
 
 #include "core/failure.h"
 #include "core/io/gguf.h"
+#include "core/io/json.h"
 #include "core/io/text.h"
-#include "models/pooling.h"
+#include "models/gguf/gguf.h"
+#include "weft/batch.h"
 #include "weft/layers.h"
 
 enum { MOST_TOKENS = 1 << 30 }; /* larger ones are transformers' way of writing "no limit" */
 
+/* Parses a file of the folder; doc->root stays NULL if there is no such file. */
+static weft_status read_file(const char *folder, const char *name, weft__json_doc *doc,
+                             weft__json *root)
+{
+    char *path = weft_format("%s/%s", folder, name);
+    weft_status status = path ? WEFT_OK : weft__out_of_memory(folder, NULL);
+    *doc = (weft__json_doc){0};
+    if (status == WEFT_OK && access(path, F_OK) == 0)
+        status = weft__json_read(path, doc);
+    if (doc->root)
+        *root = weft__json_root(doc);
+    weft_free(path);
+    return status;
+}
+
 /* ---- modules -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *now, *old; /* value of pooling_mode, and the key that was true instead */
+    weft_pooling pooling;
+} poolings[] = {
+    {"cls", "pooling_mode_cls_token", WEFT_POOLING_CLS},
+    {"max", "pooling_mode_max_tokens", WEFT_POOLING_MAX},
+    {"mean", "pooling_mode_mean_tokens", WEFT_POOLING_MEAN},
+    {"lasttoken", "pooling_mode_lasttoken", WEFT_POOLING_LAST},
+};
+enum { N_POOLINGS = sizeof poolings / sizeof *poolings };
+
+static weft_status named_pooling(const weft__json *at, weft_pooling *out)
+{
+    const char *name;
+    const weft_status status = weft__json_as_string(at, &name, NULL);
+    if (status != WEFT_OK)
+        return status;
+    for (int i = 0; i < N_POOLINGS; i++) {
+        if (strcmp(name, poolings[i].now) == 0) {
+            *out = poolings[i].pooling;
+            return WEFT_OK;
+        }
+    }
+    return weft__json_fail(at, WEFT_UNSUPPORTED,
+                           "'%s' is unsupported (known: cls, max, mean, lasttoken)",
+                           weft_printable(name));
+}
+
+/* The older form: a key for each kind, of which one is true; none: mean. */
+static weft_status flagged_pooling(const weft__json *root, weft_pooling *out)
+{
+    static const char *const others[] = {"pooling_mode_mean_sqrt_len_tokens",
+                                         "pooling_mode_weightedmean_tokens"};
+    weft_status status = WEFT_OK;
+    int n = 0;
+    for (int i = 0; i < N_POOLINGS && status == WEFT_OK; i++) {
+        bool flag = false;
+        status = weft__json_find_bool(root, poolings[i].old, &flag);
+        n += flag;
+        *out = flag ? poolings[i].pooling : *out;
+    }
+    for (int i = 0; i < 2 && status == WEFT_OK; i++) {
+        bool flag = false;
+        status = weft__json_find_bool(root, others[i], &flag);
+        if (status == WEFT_OK && flag)
+            status = weft__json_fail(root, WEFT_UNSUPPORTED, "%s is unsupported", others[i]);
+    }
+    if (status == WEFT_OK && n > 1)
+        status = weft__json_fail(root, WEFT_UNSUPPORTED,
+                                 "several kinds of pooling together are unsupported");
+    return status;
+}
+
+static weft_status read_pooling(const char *folder, const char *path, weft_embed_settings *s)
+{
+    bool included = true;
+    char *name = weft_format("%s/config.json", path);
+    weft__json_doc doc = {0};
+    weft__json root, mode;
+    weft_status status = name ? read_file(folder, name, &doc, &root) : weft__out_of_memory(path, 0);
+    if (status == WEFT_OK && doc.root == NULL)
+        status = weft_fail(WEFT_INVALID, "%s: %s is missing", folder, name);
+    if (status == WEFT_OK)
+        status = weft__json_find(&root, "pooling_mode", &mode);
+    if (status == WEFT_OK)
+        status =
+            mode.value ? named_pooling(&mode, &s->pooling) : flagged_pooling(&root, &s->pooling);
+    if (status == WEFT_OK)
+        status = weft__json_find_bool(&root, "include_prompt", &included);
+    s->excludes_prompts = !included;
+    weft__json_free(&doc);
+    weft_free(name);
+    return status;
+}
 
 /* What config.json of a Dense module says. */
 typedef struct dense {
@@ -27,8 +119,7 @@ static weft_status read_dense(const char *folder, const char *path, dense *d, we
 {
     char *name = weft_format("%s/config.json", path);
     weft__json root;
-    weft_status status =
-        name ? weft__settings_file(folder, name, doc, &root) : weft__out_of_memory(path, 0);
+    weft_status status = name ? read_file(folder, name, doc, &root) : weft__out_of_memory(path, 0);
     *d = (dense){.bias = true, .activation_function = "torch.nn.modules.activation.Tanh"};
     if (status == WEFT_OK && doc->root == NULL)
         status = weft_fail(WEFT_INVALID, "%s: %s is missing", folder, name);
@@ -132,7 +223,7 @@ static weft_status read_module(const weft__json *item, const char *folder, size_
         return weft__json_fail(item, WEFT_UNSUPPORTED, "path: expected \"\", got \"%s\"",
                                weft_printable(path));
     if (i == 1)
-        status = weft__settings_pooling(folder, path, &s->pooling, &s->excludes_prompts);
+        status = read_pooling(folder, path, s);
     if (i >= 2 && !normalizes)
         status = add_dense(folder, path, s);
     s->normalize = s->normalize || normalizes;
@@ -144,7 +235,7 @@ static weft_status read_modules(const char *folder, weft_embed_settings *s)
     weft__json_doc doc;
     weft__json root, item;
     size_t n = 0;
-    weft_status status = weft__settings_file(folder, "modules.json", &doc, &root);
+    weft_status status = read_file(folder, "modules.json", &doc, &root);
     if (status == WEFT_OK && doc.root)
         status = weft__json_length(&root, &n);
     s->found = doc.root != NULL;
@@ -168,7 +259,7 @@ static weft_status limit(const char *folder, const char *file, const char *key, 
     weft__json_doc doc;
     weft__json root;
     double number = 0;
-    weft_status status = weft__settings_file(folder, file, &doc, &root);
+    weft_status status = read_file(folder, file, &doc, &root);
     if (status == WEFT_OK && doc.root)
         status = weft__json_find_number(&root, key, &number);
     if (status == WEFT_OK && number != 0 && !(number >= 1))
@@ -187,7 +278,7 @@ static weft_status read_lengths(const char *folder, weft_embed_settings *s)
     weft__json_doc doc;
     weft__json root;
     bool lower = false;
-    weft_status status = weft__settings_file(folder, file, &doc, &root);
+    weft_status status = read_file(folder, file, &doc, &root);
     if (status == WEFT_OK && doc.root)
         status = weft__json_find_bool(&root, "do_lower_case", &lower);
     if (status == WEFT_OK && lower)
@@ -226,8 +317,7 @@ static weft_status read_prompt(const char *folder, const char *name, weft_embed_
     weft__json root, prompts = {0};
     const char *text = NULL;
     const bool asked = name != NULL;
-    weft_status status =
-        weft__settings_file(folder, "config_sentence_transformers.json", &doc, &root);
+    weft_status status = read_file(folder, "config_sentence_transformers.json", &doc, &root);
     if (status == WEFT_OK && doc.root)
         status = weft__json_find(&root, "prompts", &prompts);
     if (status == WEFT_OK && doc.root && !asked)
@@ -248,8 +338,7 @@ static weft_status find_prompt(const char *folder, const char *const *names, cha
     weft__json_doc doc;
     weft__json root, prompts = {0};
     const char *text = NULL;
-    weft_status status =
-        weft__settings_file(folder, "config_sentence_transformers.json", &doc, &root);
+    weft_status status = read_file(folder, "config_sentence_transformers.json", &doc, &root);
     if (status == WEFT_OK && doc.root)
         status = weft__json_find(&root, "prompts", &prompts);
     for (; status == WEFT_OK && prompts.value && text == NULL && *names; names++)
@@ -272,9 +361,7 @@ weft_status weft_embed_settings_load(const char *folder, const char *prompt,
     char *gguf = NULL;
     weft_status status = weft__gguf_find(folder, &gguf);
     if (status == WEFT_OK)
-        status =
-            gguf ? weft__pooling_of(folder, &out->found, &out->pooling) : read_modules(folder, out);
-    out->normalize = out->normalize || (gguf && out->found); /* as llama.cpp does */
+        status = gguf ? weft__gguf_embed_settings(gguf, out) : read_modules(folder, out);
     weft_free(gguf);
     if (status == WEFT_OK && out->found)
         status = read_lengths(folder, out);
