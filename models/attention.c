@@ -8,6 +8,7 @@ typedef struct attention {
     weft_module *q_proj, *k_proj, *v_proj, *o_proj; /* k_proj, v_proj NULL: uses another layer's */
     weft_module *qkv_proj;                          /* in place of these three; NULL: none */
     weft_module *q_norm, *k_norm;                   /* NULL: none */
+    weft_module *g_proj;                            /* NULL: none */
     weft_array *sinks;                              /* (H), or NULL */
     weft__layer layer;
     int64_t n_heads;
@@ -57,6 +58,8 @@ weft_module *weft__attention_new(const weft__decoder_config *c, const weft__laye
         weft_nn_child(m, q_norm, weft__norm_new(c, c->whole_qk_norm ? H * D : D));
     if ((c->qk_norm || c->late_qk_norm) && !borrows(m))
         weft_nn_child(m, k_norm, weft__norm_new(c, c->whole_qk_norm ? Hk * D : D));
+    if (c->head_gate)
+        weft_nn_child(m, g_proj, weft_nn_linear_new(E, H, false));
     return weft_nn_finish(m);
 }
 
@@ -294,6 +297,8 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
     weft_array *y = attended(m, q, &view, s); /* (B, L, H, D) */
     if (p.gate)
         y = weft_multiply(y, weft_sigmoid(p.gate));
+    if (m->g_proj) /* (B, L, H) */
+        y = weft_multiply(y, weft_expand_dims(weft_sigmoid(weft_nn_call(m->g_proj, x)), 3));
     y = weft_reshape(y, WEFT_DIMS(B, L, m->n_heads * D));
     return weft_nn_leave(m, weft_nn_call(m->o_proj, y));
 }

@@ -45,6 +45,7 @@ typedef struct weft__decoder_config {
     bool rotates_windows_only;  /* with sliding_window, layers without a window are not rotated */
     bool output_gate; /* q_proj also computes a gate for each head, after its q; the head's output
                        * is multiplied by the gate's sigmoid */
+    bool head_gate;   /* each head's output is multiplied by the sigmoid of its row of g_proj */
     bool use_sliding_window;
     bool sandwich;                    /* attention and MLP are also followed by a norm */
     bool post_norm;                   /* they are only followed by a norm, not preceded */

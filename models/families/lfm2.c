@@ -1,6 +1,7 @@
-/* models/families/lfm2.c -- LFM2 and LFM2 with experts (Liquid AI 2025): gated short
+/* models/families/lfm2.c -- LFM2, LFM2 with experts (Liquid AI 2025) and LFM3 (2026): gated short
  * convolutions in most layers, attention with normalized heads in the others. */
 #include <math.h>
+#include <string.h>
 
 #include "models/block.h"
 #include "models/config.h"
@@ -36,6 +37,16 @@ static const weft_config_field sparse_fields[] = {
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, moe_intermediate_size, 1792),
     WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, norm_topk_prob, true),
     WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, routed_scaling_factor, 1),
+};
+
+static const weft_config_field third_fields[] = {
+    WEFT__DECODER_FIELDS(128000, 2048, 7680, 24, 16, 4, 128),
+    CONVOLUTION,
+    WEFT__ATTENTION_BIAS,
+    WEFT__CONFIG_AS("conv_L_cache", INT, lfm2_config, conv_L_cache, 7),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window, 256),
+    WEFT__CONFIG_AS("use_sandwich_norm", BOOL, weft__decoder_config, sandwich, true),
+    WEFT__CONFIG_AS("use_attention_gate", BOOL, weft__decoder_config, head_gate, true),
 };
 #undef CONVOLUTION
 
@@ -280,3 +291,88 @@ static const weft__family sparse = {
 #undef DEFAULTS
 
 WEFT__FAMILY(lfm2_moe, Lfm2MoeForCausalLM, .own = &sparse, .tied = true);
+
+/* ---- LFM3 ----------------------------------------------------------------------------------- */
+
+/* As LFM2's, with other names of attention and, unless use_sandwich_norm is false, norms after both
+ * branches. */
+#define THIRD_NAMES                                                                                \
+    {"mlp.gate_proj", "w1"}, {"mlp.up_proj", "w3"}, {"mlp.down_proj", "w2"},                       \
+        {"mlp", "feed_forward"}, {"model.norm", "embedding_norm"},                                 \
+    {                                                                                              \
+        NULL, NULL                                                                                 \
+    }
+
+static const weft__module_name third_modules[] = {
+    {"input_layernorm", "operator_norm"},
+    {"post_attention_layernorm", "post_operator_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffn_norm"},
+    THIRD_NAMES,
+};
+
+static const weft__module_name third_plain_modules[] = {
+    {"input_layernorm", "operator_norm"},
+    {"post_attention_layernorm", "ffn_norm"},
+    THIRD_NAMES,
+};
+#undef THIRD_NAMES
+
+static const weft__module_name third_stored_parts[] = {
+    {".self_attn.g_proj.", ".self_attn.gate_proj."},
+    {NULL, NULL},
+};
+
+/* Without layer_types, of four layers two are convolutions, one has a window, and one has none; the
+ * first one is a convolution. */
+static weft_status third_layer(const weft_config *config, const weft__decoder_config *c,
+                               weft__layer *layer)
+{
+    const bool listed = weft__config_at(config, "layer_types").value != NULL;
+    const int64_t i = layer->index;
+    if (!listed) {
+        layer->linear = i == 0 || i % 2 != 0;
+        layer->window = !layer->linear && i % 4 == 0 ? c->sliding_window : 0;
+    }
+    layer->n_states = layer->linear;
+    layer->states[0] = WEFT_DIMS(((const lfm2_config *)c)->conv_L_cache - 1, c->hidden_size);
+    return layer->window >= 0
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "%s: sliding_window: expected a positive number, got %lld",
+                           weft_config_where(config), (long long)layer->window);
+}
+
+static const weft__architecture third_architecture = {
+    .block = weft__block_new,
+    .forward = weft__block_forward,
+    .mixer = &mixer,
+    .layer = third_layer,
+};
+
+static weft_status third_finish(const weft_config *config, weft__decoder_config *c)
+{
+    c->modules = c->sandwich ? third_modules : third_plain_modules;
+    if (!weft_config_has(config, "rope_parameters"))
+        return weft_fail(WEFT_INVALID,
+                         "%s: rope_parameters: expected those of full_attention and "
+                         "sliding_attention, found none",
+                         weft_config_where(config));
+    return finish(config, c);
+}
+
+static const weft__family third = {
+    WEFT__FIELDS(third_fields),
+    .size = sizeof(lfm2_config),
+    .defaults = &(const lfm2_config){.decoder = {.theta = 1e6,
+                                                 .sliding_theta = 1e4,
+                                                 .partial_rotary_factor = 1,
+                                                 .qk_norm = true,
+                                                 .full_attention_interval = 1,
+                                                 .linear_type = "conv"}}
+                     .decoder,
+    .architecture = &third_architecture,
+    .finish = third_finish,
+    .stored_parts = third_stored_parts,
+};
+
+WEFT__FAMILY(lfm3, Lfm3ForCausalLM, .own = &third, .tied = true);

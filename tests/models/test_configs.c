@@ -213,6 +213,7 @@ static void values_that_no_model_has(void)
          "expected at least 0 and a positive number, got -1"},
         {"\"lfm2_moe\",\"routed_scaling_factor\":0", "got 2 and 0"},
         {"\"lfm2\",\"conv_L_cache\":1", "conv_L_cache: expected 2 to 256, got 1"},
+        {"\"lfm3\",\"num_hidden_layers\":2", "rope_parameters: expected those of full_attention"},
         {"\"lfm2\",\"block_multiple_of\":0", "block_multiple_of, block_ffn_dim_multiplier: "},
         {"\"cohere2\",\"logit_scale\":0", "logit_scale: expected positive numbers"},
         {"\"cohere2\",\"layer_norm_eps\":0", "layer_norm_eps, logit_scale: expected positive"},

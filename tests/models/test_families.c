@@ -69,6 +69,8 @@ static const char *const families[] = {
     "granite4-attention",
     "lfm2-moe",
     "lfm2-moe-scaled",
+    "lfm3",
+    "lfm3-plain",
     "falcon-h1",
     "falcon-h1-norm",
     "falcon-h1-gate",

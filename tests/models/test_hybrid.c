@@ -188,6 +188,7 @@ static void texts_of_batches_are_their_own(void)
 {
     texts_of_a_batch_are_their_own("qwen3-5-moe");
     texts_of_a_batch_are_their_own("lfm2");
+    texts_of_a_batch_are_their_own("lfm3");
     texts_of_a_batch_are_their_own("granite4");
     texts_of_a_batch_are_their_own("falcon-h1");
     texts_of_a_batch_are_their_own("nemotron-h");
@@ -243,6 +244,7 @@ static void whole_beginnings_are_served(void)
 {
     whole_beginnings_of("qwen3-5-wrapped");
     whole_beginnings_of("lfm2");
+    whole_beginnings_of("lfm3");
     whole_beginnings_of("granite4");
     whole_beginnings_of("falcon-h1");
     whole_beginnings_of("nemotron-h");
@@ -399,6 +401,7 @@ static void all_parameters_learn(void)
 {
     parameters_learn("qwen3-5-wrapped");
     parameters_learn("lfm2-bias");
+    parameters_learn("lfm3");
     parameters_learn("granite4");
     parameters_learn("lfm2-moe");
     parameters_learn("granite4-moe");

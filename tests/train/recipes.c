@@ -26,6 +26,7 @@ const recipe recipes[] = {
     {"lora-mixtral", "mixtral", 20, 0.005, 0.01, 0, NULL},
     {"lora-gpt-oss", "gpt-oss", 20, 0.005, 0.01, 0, NULL},
     {"lora-lfm2", "lfm2", 20, 0.005, 0.01, 0, NULL},
+    {"lora-lfm3", "lfm3", 20, 0.005, 0.01, 0, NULL},
     {"lora-granite4", "granite4", 20, 0.005, 0.01, 0, NULL},
     {"lora-lfm2-moe", "lfm2-moe", 20, 0.005, 0.01, 0, NULL},
     {"lora-granite4-moe", "granite4-moe", 20, 0.005, 0.01, 0, NULL},
@@ -43,8 +44,9 @@ const int n_recipes = sizeof recipes / sizeof *recipes;
 
 bool recipe_has_gguf(const recipe *r)
 {
-    return strcmp(r->model, "granite4-moe") != 0 && strcmp(r->model, "nemotron-h") != 0 &&
-           strncmp(r->model, "glm4-moe", 8) != 0 && strncmp(r->model, "minicpm3", 8) != 0;
+    return strcmp(r->model, "granite4-moe") != 0 && strcmp(r->model, "lfm3") != 0 &&
+           strcmp(r->model, "nemotron-h") != 0 && strncmp(r->model, "glm4-moe", 8) != 0 &&
+           strncmp(r->model, "minicpm3", 8) != 0;
 }
 
 const recipe *recipe_named(const char *folder)

@@ -196,6 +196,7 @@ static void recurrent_layers_start_anew(void)
 {
     packed_rows_train_as_padded_ones("qwen3-next");
     packed_rows_train_as_padded_ones("lfm2-bias");
+    packed_rows_train_as_padded_ones("lfm3");
     packed_rows_train_as_padded_ones("granite4-moe");
     packed_rows_train_as_padded_ones("falcon-h1");
     packed_rows_train_as_padded_ones("nemotron-h");

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM
 
 here = pathlib.Path(__file__).parent
 STEPS, LR, DECAY = 8, 0.005, 0.01
-MORE_STEPS = {"lora-qwen3-moe": 20, "lora-mixtral": 20, "lora-gpt-oss": 20, "lora-lfm2": 20, "lora-granite4": 20, "lora-lfm2-moe": 20,
+MORE_STEPS = {"lora-qwen3-moe": 20, "lora-mixtral": 20, "lora-gpt-oss": 20, "lora-lfm2": 20, "lora-lfm3": 20, "lora-granite4": 20, "lora-lfm2-moe": 20,
               "lora-granite4-moe": 20, "lora-falcon-h1": 20, "lora-nemotron-h": 20,
               "lora-glm4-moe-lite": 20, "lora-minicpm3": 20, "lora-qwen2-new": 20, "lora-llama-new": 20}
 NEW_TOKENS = 3  # of the runs that end in -new
@@ -65,6 +65,9 @@ RUNS = {
     "lora-granite4": ("granite4", dict(
         r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "in_proj", "out_proj",
                                            "input_linear", "output_linear"])),
+    "lora-lfm3": ("lfm3", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "g_proj", "out_proj", "in_proj",
+                                           "w1", "w2"])),
     "lora-lfm2-moe": ("lfm2-moe", dict(
         r=4, lora_alpha=8, target_modules=["q_proj", "in_proj", "out_proj", "w1", "w2", "w3"],
         target_parameters=["feed_forward.gate.weight", "feed_forward.experts.gate_up_proj",

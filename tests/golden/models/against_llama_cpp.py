@@ -49,6 +49,8 @@ NOT_WRITTEN = {
     "granite4-rope": "a bias of Mamba 2's projections, or a convolution without a bias",
     "lfm2-bias": "conv_bias true is unsupported",
     "lfm2-moe-scaled": "norm_topk_prob false, use_expert_bias false or a routed_scaling_factor",
+    "lfm3": "models have no GGUF architecture",
+    "lfm3-plain": "models have no GGUF architecture",
     "minicpm3": "a scale_emb, scale_depth or dim_model_base other than 12, 1.4 and 256",
     "minicpm3-plain": "a scale_emb, scale_depth or dim_model_base other than 12, 1.4 and 256",
     "minicpm-head": "this scaling of the rotary embedding is unsupported",

@@ -354,6 +354,28 @@ def lfm2_moe():
         yield name, keys("lfm2_moe") | more | changes, stored(model), reference(model)
 
 
+def lfm3():
+    """Convolutions, a window, gates of heads, norms after both branches; and without the latter two,
+    with biases."""
+    from transformers import Lfm3Config
+    kinds = ["conv", "sliding_attention", "full_attention", "conv"]
+    more = dict(num_hidden_layers=4, layer_types=kinds, norm_eps=1e-5, conv_L_cache=4, head_dim=16,
+                sliding_window=6, rope_parameters=dict(
+                    sliding_attention=dict(rope_type="default", rope_theta=1e4),
+                    full_attention=dict(rope_type="proportional", rope_theta=1e6,
+                                        partial_rotary_factor=0.5)))
+    for seed, (name, changes, written) in enumerate([
+            ("lfm3", {}, {}),
+            ("lfm3-plain", dict(use_sandwich_norm=False, use_attention_gate=False, conv_bias=True,
+                                attention_bias=True, num_hidden_layers=5,
+                                layer_types=[kinds[i] for i in (0, 0, 2, 0, 1)]),
+             {"layer_types": None})]):
+        model = build(Lfm3Config, 370 + seed, **more | changes)
+        config = keys("lfm3") | more | changes | written | dict(norm_eps=model.config.norm_eps)
+        config = {k: v for k, v in config.items() if v is not None and k != "rms_norm_eps"}
+        yield name, config, stored(model), reference(model)
+
+
 def granite4():
     """Layers of Mamba 2 and attention without positions, an MLP in one matrix; and with experts
     beside it and limited steps. As GGUF files can be: with experts and positions, and without
@@ -521,7 +543,7 @@ def mxfp4(blocks, scales):
 def main():
     wanted = sys.argv[1:]
     for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4, olmo2, phi3, relatives,
-                 gpt_oss, lfm2, lfm2_moe, granite4, falcon_h1, nemotron_h,
+                 gpt_oss, lfm2, lfm2_moe, lfm3, granite4, falcon_h1, nemotron_h,
                  latent):
         for name, config, state, expected in make():
             if not wanted or name in wanted:
