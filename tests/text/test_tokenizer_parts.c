@@ -409,6 +409,40 @@ static void compare_real(const char *name, const char *model, const char *pre, b
     weft_tokenizer_free(loaded);
 }
 
+/* Parts that are written from a tokenizer make the same one again: WordPiece, and Unigram with
+ * compiled rules of normalization. */
+static void pieces_come_back(void)
+{
+    static const char *const names[] = {"tokenizer_bert-cased.gguf", "tokenizer_bert-uncased.gguf",
+                                        "tokenizer_xlm-roberta.gguf"};
+    static const char *const texts[] = {"A king.",
+                                        "",
+                                        "two  spaces and \u00c9clair, Z\u00fcrich",
+                                        "\ufb01ne \u2460 \uff21 \u00bd",
+                                        "\u5317\u4eac ##s [X] don't 12345",
+                                        "[MASK] <mask> </s>"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        weft_tokenizer *read = NULL, *again = NULL;
+        text_parts_made made = {0};
+        if (CHECK_OK(weft_tokenizer_load(check_fixture(names[i]), &read)) &&
+            CHECK_OK(weft__tokenizer_to_parts(read, (int32_t)weft_tokenizer_vocab_size(read) + 2,
+                                              &made)) &&
+            CHECK_OK(weft__tokenizer_from_parts(&made.parts, &again))) {
+            for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+                json_object *text = json_object_new_string(texts[k]);
+                compare_ids(read, again, text, 0, names[i]);
+                compare_ids(read, again, text, WEFT_TOKENIZER_ADD_SPECIAL, names[i]);
+                json_object_put(text);
+            }
+            CHECK_STR(made.parts.model, i < 2 ? "bert" : "t5");
+            CHECK((made.parts.charsmap_size > 0) == (i == 2));
+        }
+        weft__parts_release(&made);
+        weft_tokenizer_free(again);
+        weft_tokenizer_free(read);
+    }
+}
+
 static void qwen2_5(void)
 {
     compare_real("qwen2_5", "gpt2", "qwen2", false);
@@ -427,4 +461,5 @@ static void gemma2(void)
 CHECK_MAIN("tokenizer_parts", CHECK_CASE(scores_decide), CHECK_CASE(merges_of_bytes),
            CHECK_CASE(every_name_of_a_cut_is_understood),
            CHECK_CASE(parts_that_do_not_fit_are_named), CHECK_CASE(every_allocation_fails_once),
-           CHECK_CASE(qwen2_5), CHECK_CASE(llama3_2), CHECK_CASE(gemma2))
+           CHECK_CASE(pieces_come_back), CHECK_CASE(qwen2_5), CHECK_CASE(llama3_2),
+           CHECK_CASE(gemma2))
