@@ -1,9 +1,11 @@
 """tests/bench/serve.py MODEL.gguf [--weft PROGRAM] [--llama PROGRAM] [--clients 1,4,16,64]
-[--tokens N] [--rounds N] [--threads N] [--weft-options WORDS] -- tokens a second of `weft serve`, and
-of llama-server with the same file, for numbers of clients that each ask for a greedy text of N
-tokens at the same time: medians of interleaved rounds, in which one program runs at a time. Keys and
-values have 16 bits in both. One line of JSON; the load of the machine before each run is a part of
-it. processor_ms is the time of the processor for a token, which others do not change much."""
+[--tokens N] [--rounds N] [--threads N] [--weft-options WORDS] [--wait SECONDS] -- tokens a second of
+`weft serve`, and of llama-server with the same file, for numbers of clients that each ask for a
+greedy text of N tokens at the same time: medians of interleaved rounds, in which one program runs at
+a time. Keys and values have 16 bits in both. Before each run it waits up to some seconds until nine
+tenths of the machine are idle. One line of JSON, with the least and the largest idle share;
+processor_ms is the time of the processor for a token, which other programs do not change much if
+threads wait passively (OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0)."""
 import argparse
 import http.client
 import json
@@ -103,6 +105,28 @@ def run(program, a, clients):
         process.wait()
 
 
+def idle_share(seconds):
+    """The share of the processors' time in which they have nothing to do."""
+    def read():
+        with open("/proc/stat") as f:
+            fields = [int(x) for x in f.readline().split()[1:9]]
+        return fields[3] + fields[4], sum(fields)
+
+    idle, total = read()
+    time.sleep(seconds)
+    idle_after, total_after = read()
+    return (idle_after - idle) / max(total_after - total, 1)
+
+
+def await_idle(seconds):
+    """Waits until others leave the machine alone, at most some seconds. Returns the idle share."""
+    end = time.time() + seconds
+    share = idle_share(1)
+    while share < 0.9 and time.time() < end:
+        share = idle_share(1)
+    return share
+
+
 def table(rates, programs, numbers, which, of):
     return {p: {n: of([round(x[which], 2) for x in rates[p, n]]) for n in numbers}
             for p in programs}
@@ -118,19 +142,20 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--weft-options", default="")
+    parser.add_argument("--wait", type=float, default=0)
     a = parser.parse_args()
     programs = ["weft"] + (["llama"] if a.llama else [])
     numbers = [int(n) for n in a.clients.split(",")]
     rates = {(p, n): [] for p in programs for n in numbers}
-    loads = []
+    idle = []
     for _ in range(a.rounds):
         for n in numbers:
             for p in programs:
-                loads.append(os.getloadavg()[0])
+                idle.append(await_idle(a.wait))
                 rates[p, n].append(run(p, a, n))
-                print(p, n, *("%.2f" % x for x in rates[p, n][-1]), file=sys.stderr)
+                print(p, n, *("%.2f" % x for x in (*rates[p, n][-1], idle[-1])), file=sys.stderr)
     print(json.dumps({"tokens": a.tokens, "threads": a.threads, "rounds": a.rounds,
-                      "load": [round(min(loads), 2), round(max(loads), 2)],
+                      "idle": [round(min(idle), 2), round(max(idle), 2)],
                       "rates": table(rates, programs, numbers, 0, statistics.median),
                       "processor_ms": table(rates, programs, numbers, 1, statistics.median),
                       "all": table(rates, programs, numbers, 0, list)}))
