@@ -18,7 +18,7 @@ cat >"$work/chat.jinja" <<'END'
 {% endfor %}
 END
 "$weft" serve examples/storyteller --name storyteller --template "$work/chat.jinja" --port 0 \
-    --device cpu --dtype float32 2>"$work/serve" &
+    --state "$work/state" --device cpu --dtype float32 2>"$work/serve" &
 server=$!
 for _ in $(seq 300); do
     url=$(sed -n 's/^weft: serving on //p' "$work/serve")

@@ -3,6 +3,7 @@ Anthropic's if it is there, with strict parsing of every answer and event. The s
 storyteller as `storyteller`, with a chat template."""
 import math
 import sys
+import time
 
 from openai import BadRequestError, NotFoundError, OpenAI
 
@@ -105,6 +106,31 @@ def others(c):
             check(e.body["message"], "a message")
 
 
+def teaching(c):
+    """A file and a fine-tuning job, whose model answers and is deleted."""
+    row = b'{"text": "All the birds of the town sing."}\n'
+    file = c.files.create(file=("a.jsonl", row), purpose="fine-tune")
+    check(c.files.content(file.id).read() == row, "the data of a file")
+    check(file.id in [f.id for f in c.files.list()], "the files")
+    method = {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 4}}}
+    job = c.fine_tuning.jobs.create(model="storyteller", training_file=file.id, suffix="birds",
+                                    seed=1, method=method, extra_body={"weft": {"rank": 4}})
+    end = time.time() + 300
+    while job.status in ("validating_files", "queued", "running") and time.time() < end:
+        time.sleep(0.1)
+        job = c.fine_tuning.jobs.retrieve(job.id)
+    check(job.status == "succeeded" and job.trained_tokens > 0, "a job: " + job.status)
+    events = list(c.fine_tuning.jobs.list_events(job.id, limit=3)) # of several pages
+    check(len({e.id for e in events}) == len(events) > 6, "its events: %d" % len(events))
+    check([e.data["step"] for e in events if e.type == "metrics"] == [4, 3, 2, 1], "its updates")
+    check([j.id for j in c.fine_tuning.jobs.list()] == [job.id], "the jobs")
+    model = job.fine_tuned_model
+    check([m.id for m in c.models.list()] == ["storyteller", model], "its model")
+    check(c.completions.create(model=model, prompt="All", max_tokens=4).model == model, "an answer")
+    check(c.models.delete(model).deleted and c.files.delete(file.id).deleted, "deletions")
+    check([m.id for m in c.models.list()] == ["storyteller"], "models after a deletion")
+
+
 def messages(url):
     try:
         from anthropic import Anthropic
@@ -129,6 +155,7 @@ def main():
     chats(c)
     responses(c)
     others(c)
+    teaching(c)
     print("clients: ok, " + messages(url))
 
 
