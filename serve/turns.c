@@ -29,6 +29,7 @@ struct serve_turns {
     weft_nn_lora_member *member; /* NULL: it keeps its turn */
     bool apart;                  /* it goes on without a turn: to the end of an evaluation, or while
                                     it waits for a disk */
+    int rests;                   /* that have begun, one within the other */
     int64_t needed, base;        /* bytes reserved beside those that it held then */
     int64_t limit, before;       /* of memory: during a job, and otherwise */
 };
@@ -168,7 +169,7 @@ static void ask(serve_server *server)
 void serve_turns_rest(serve_server *server)
 {
     serve_turns *t = server->turns;
-    if (t->member == NULL || weft_model_module(server->loaded.model)->training)
+    if (t->rests++ > 0 || t->member == NULL || weft_model_module(server->loaded.model)->training)
         return;
     pthread_mutex_lock(&t->lock);
     if (!t->apart)
@@ -180,7 +181,7 @@ void serve_turns_rest(serve_server *server)
 
 void serve_turns_resume(serve_server *server)
 {
-    if (server->turns->apart)
+    if (--server->turns->rests == 0 && server->turns->apart)
         ask(server);
 }
 
