@@ -91,7 +91,7 @@ weft_status serve_hold(serve_request *request, size_t bytes)
         const serve_error error = serve_error_make(503, "requests with too much data are waiting");
         return serve_refuse(request, &error);
     }
-    request->held += bytes;
+    atomic_fetch_add(&request->held, bytes); /* by each of its choices */
     return WEFT_OK;
 }
 

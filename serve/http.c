@@ -55,7 +55,7 @@ void serve_request_drop(serve_request *request)
     serve_text_free(&request->out);
     serve_text_free(&request->items);
     weft_cancel_free(request->cancel);
-    atomic_fetch_sub(&request->server->held, request->held);
+    atomic_fetch_sub(&request->server->held, atomic_load(&request->held));
     pthread_mutex_destroy(&request->lock);
     pthread_mutex_destroy(&request->sharing);
     weft_free(request);

@@ -153,8 +153,8 @@ struct serve_request {
     serve_compute_fn *compute;
     weft_cancel *cancel;
     atomic_int references;
-    bool admitted;           /* counted in n_admitted */
-    size_t held;             /* bytes of the body, and of its JSON values by an estimate */
+    bool admitted;      /* counted in n_admitted */
+    atomic_size_t held; /* bytes of the body, of its JSON values and its answers, by an estimate */
     pthread_mutex_t sharing; /* of the two below */
     bool shared;             /* the choices' prompt is in the prompt cache */
     int64_t known;           /* its tokens that were there before */
