@@ -125,6 +125,10 @@ run() {
         command -v curl >/dev/null || return 0
         eval "${1/http:\/\/127.0.0.1:8080/$url} -sSf --max-time 100"
         ;;
+    "weft chat "*--server*) # the last server, by its first model
+        echo key >key
+        eval "$(sed -E "s|https?://[a-z0-9.:]+|$url|; s/chat [a-z]+ --server/chat --server/" <<<"$1")"
+        ;;
     mpirun\ *)
         command -v mpirun >/dev/null || return 0
         eval "$1"
