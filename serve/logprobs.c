@@ -130,6 +130,7 @@ void serve_add_logprob(serve_choice *c, const weft_generated *token)
 
 typedef struct scoring {
     weft_model *model;
+    const weft_cancel *cancel;
     weft_score_request request;
     weft_scored scored;
 } scoring;
@@ -138,6 +139,8 @@ typedef struct scoring {
 static weft_status score(void *context)
 {
     scoring *s = context;
+    if (weft_cancel_is_set(s->cancel)) /* while it waited for its turn */
+        return weft_fail(WEFT_CANCELLED, "the client has gone");
     const weft_status status = weft_score(s->model, &s->request, 1, NULL, &s->scored);
     return status == WEFT_OK && s->scored.status != WEFT_OK
                ? weft_fail(s->scored.status, "%s", s->scored.message)
@@ -190,6 +193,7 @@ weft_status serve_score_prompt(serve_choice *c)
     const int64_t asked = c->request->settings.generate.top_logprobs,
                   top = asked < server->vocabulary ? asked : server->vocabulary;
     scoring s = {.model = server->loaded.model,
+                 .cancel = c->request->cancel,
                  .request = {.text = {c->ids, c->n_ids}, .from = 1, .n_top = top}};
     weft_status status = serve_hold(c->request, c->n_ids * (size_t)(top + 1) * JSON);
     if (status != WEFT_OK)
