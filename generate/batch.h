@@ -64,7 +64,7 @@ struct weft_running_batch {
     weft_cache_options cache; /* of the sequences in `caches`, as they were asked for */
     weft_cache_plan plan;     /* of `caches`: their size is that of the memory at the start */
     weft_cache **caches;      /* caches/rows.h, one per layer; NULL: no sequence needs them */
-    int64_t slots;            /* of a sequence in the caches that have pages; 0: none have */
+    const weft__ring *paged;  /* one of those that have pages; NULL: none have */
     weft__pages pages;
     weft__paging paging;              /* of the step that is being built */
     int64_t set_back;                 /* sequences so far */
@@ -105,10 +105,10 @@ enum { WEFT__LOGITS, WEFT__ARGMAX, WEFT__RESULTS };
 
 /* The most probable token of each row of logits (N, V): (N). */
 weft_array *weft__batch_argmax(weft_array *logits);
-/* Computes a step of all rows: in[0] tokens (B), in[1] offsets (B) and in[2] their pages (B, N),
- * with the adapter, which the model uses already; or with in[3], the numbers (B) of the rows'
- * adapters; NULL: they have the same. The step is compiled if `left` more are worth it. out:
- * WEFT__RESULTS of logits (B, V) and most probable tokens (B), evaluated. */
+/* Computes a step of all rows: in[0] tokens (B), in[1] offsets (B), in[2] their pages (B, N) and
+ * in[3] places (B), with the adapter, which the model uses already; or with in[4], the numbers (B)
+ * of the rows' adapters; NULL: they have the same. The step is compiled if `left` more are worth
+ * it. out: WEFT__RESULTS of logits (B, V) and most probable tokens (B), evaluated. */
 weft_status weft__batch_decode(weft_running_batch *b, weft_array *const *in,
                                const weft_nn_lora_member *adapter, int64_t left, weft_array **out);
 /* Frees all compiled steps. */
@@ -154,8 +154,8 @@ bool weft__batch_reserve_ahead(weft_running_batch *b);
 /* Copies `length` tokens of row `from` of caches to the pages of a sequence, or its row. */
 weft_status weft__batch_put(weft_running_batch *b, size_t place, weft_cache **caches, int64_t from,
                             int64_t length);
-/* The pages of all rows, int32 (B, N); those without a sequence have page 0. */
-weft_array *weft__batch_table(const weft_running_batch *b);
+/* The arrays of weft__paging for the tokens at these positions. */
+weft__paging weft__batch_paging(const weft_running_batch *b, const int32_t *offsets);
 /* Of caches without pages: makes room for `longest` tokens in each row. */
 weft_status weft__batch_reserve_rows(weft_running_batch *b, int64_t longest);
 /* Makes row i of the caches the former row which[i], for n rows. */

@@ -24,13 +24,13 @@ static int decode(void *context, weft_array *const *in, int n_in, weft_array **o
     (void)room;
     const weft_model_call call = {
         .caches = b->caches, .offset = in[1], .positions = weft_expand_dims(in[1], 1)};
-    b->paging.table = in[2];
-    if (n_in > 3)
-        weft__lora_bank_set_rows(bank, in[3]);
+    b->paging = (weft__paging){.table = in[2], .places = in[3]};
+    if (n_in > 4)
+        weft__lora_bank_set_rows(bank, in[4]);
     weft_array *hidden = weft_model_hidden(b->model, weft_expand_dims(in[0], 1), &call);
     out[WEFT__LOGITS] = weft_squeeze(weft_model_head(b->model, hidden), 1);
     out[WEFT__ARGMAX] = weft__batch_argmax(out[WEFT__LOGITS]);
-    if (n_in > 3)
+    if (n_in > 4)
         weft__lora_bank_set_rows(bank, NULL);
     return WEFT__RESULTS;
 }
@@ -112,9 +112,9 @@ static weft_status find(weft_running_batch *b, uint64_t adapter, bool worth, wef
 weft_status weft__batch_decode(weft_running_batch *b, weft_array *const *in,
                                const weft_nn_lora_member *adapter, int64_t left, weft_array **out)
 {
-    const int n = in[3] ? 4 : 3;
+    const int n = in[4] ? 5 : 4;
     const bool worth = !b->options.no_compile && weft_compile_enabled() && left >= WORTH;
-    const uint64_t id = in[3] ? WEFT__MIXED : adapter ? adapter->id : 0;
+    const uint64_t id = in[4] ? WEFT__MIXED : adapter ? adapter->id : 0;
     weft_compiled *compiled;
     const weft_status status = find(b, id, worth, &compiled);
     b->compiled = compiled != NULL;

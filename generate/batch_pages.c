@@ -22,19 +22,20 @@ static bool is_paged(weft_cache *cache)
 
 /* ---- the caches ------------------------------------------------------------------------------ */
 
-/* Layers that keep as many tokens as any other have pages; those with smaller windows or with
- * states, whose rows are of one size, have rows. */
+/* Layers that keep as many tokens as any other, in the same slots, have pages; those with smaller
+ * windows or with states, whose rows are of one size, have rows. */
 void weft__batch_page_caches(weft_running_batch *b)
 {
     int64_t tokens = b->options.cache_tokens;
-    b->slots = 0;
+    b->paged = NULL;
     for (int64_t i = 0; i < n_caches(b); i++) {
         const weft__ring *ring = weft__ring_of(b->caches[i]);
-        b->slots = ring ? weft__larger(b->slots, ring->capacity) : b->slots;
+        if (ring && (b->paged == NULL || ring->capacity > b->paged->capacity))
+            b->paged = ring;
     }
-    for (int64_t i = 0; i < n_caches(b); i++) {
+    for (int64_t i = 0; b->paged && i < n_caches(b); i++) {
         weft__ring *ring = weft__ring_of(b->caches[i]);
-        if (ring && ring->capacity == b->slots) {
+        if (ring && ring->capacity == b->paged->capacity && ring->sinks == b->paged->sinks) {
             ring->paging = &b->paging;
             ring->k.paged = ring->v.paged = true;
         }
@@ -47,7 +48,7 @@ void weft__batch_page_caches(weft_running_batch *b)
 /* The number of pages of a sequence of n tokens. */
 static int64_t pages_for(const weft_running_batch *b, int64_t n)
 {
-    return weft__pages_for(weft__smaller(n, b->slots));
+    return b->paged ? weft__pages_for(weft__smaller(n, b->paged->capacity)) : 0;
 }
 
 static weft_status resize(weft_running_batch *b, int64_t n)
@@ -127,7 +128,7 @@ static void set_back(weft_running_batch *b, weft__row *row)
 /* Whether the sequence will not overwrite its first tokens. */
 static bool keeps_all(const weft_running_batch *b, const weft_generator *g)
 {
-    return g->n_text + g->limit - g->stats.tokens <= b->slots;
+    return b->paged && g->n_text + g->limit - g->stats.tokens <= b->paged->capacity;
 }
 
 /* How many pages of another sequence are full of tokens with which this one begins, too. */
@@ -266,28 +267,42 @@ weft_status weft__batch_put(weft_running_batch *b, size_t place, weft_cache **ca
         status =
             is_paged(to)
                 ? weft__cache_put_pages(to, b->pages.n, pages, weft__pages_shared(&b->pages, pages),
-                                        caches[i], from, weft__smaller(length, b->slots))
+                                        caches[i], from, weft__smaller(length, b->paged->capacity))
                 : weft__cache_put_row(to, (int64_t)b->places, (int64_t)place, caches[i], from);
     }
     return status;
 }
 
-weft_array *weft__batch_table(const weft_running_batch *b)
+/* Fills the pages of a row, and the place of its token. */
+static void place(const weft_running_batch *b, const weft__row *row, int32_t offset, int32_t *table,
+                  int32_t *at)
 {
+    const int64_t slot = weft__ring_slot(b->paged, offset);
+    memcpy(table, row->pages.at, (size_t)row->pages.n * sizeof *table);
+    *at = (int32_t)(table[slot / WEFT__PAGE] * WEFT__PAGE + slot % WEFT__PAGE);
+}
+
+weft__paging weft__batch_paging(const weft_running_batch *b, const int32_t *offsets)
+{
+    const int64_t B = (int64_t)b->places;
     int64_t N = 1;
-    for (size_t i = 0; i < b->places; i++) {
+    for (int64_t i = 0; i < B; i++) {
         while (weft__row_decodes(&b->rows[i]) && N < b->rows[i].pages.n)
             N *= 2;
     }
-    int32_t *table = weft_calloc(b->places * (size_t)N + 1, sizeof *table);
-    if (table == NULL)
-        return weft__memory_error("generate", "pages");
-    for (size_t i = 0; i < b->places; i++) {
-        const weft__page_list *pages = &b->rows[i].pages;
-        for (int64_t k = 0; weft__row_decodes(&b->rows[i]) && k < pages->n; k++)
-            table[(int64_t)i * N + k] = pages->at[k];
+    int32_t *table = weft_calloc((size_t)(B * (N + 1)) + 1, sizeof *table);
+    if (table == NULL) {
+        weft_array *error = weft__memory_error("generate", "pages");
+        return (weft__paging){error, error};
     }
-    weft_array *made = weft_from_data(table, WEFT_INT32, WEFT_DIMS((int64_t)b->places, N));
+    int32_t *at = table + B * N;
+    for (int64_t i = 0; i < B; i++) {
+        at[i] = (int32_t)(i % WEFT__PAGE); /* of page 0, different ones */
+        if (b->paged && weft__row_decodes(&b->rows[i]))
+            place(b, &b->rows[i], offsets[i], table + i * N, &at[i]);
+    }
+    const weft__paging made = {weft_from_data(table, WEFT_INT32, WEFT_DIMS(B, N)),
+                               weft_from_data(at, WEFT_INT32, WEFT_DIMS(B))};
     weft_free(table);
     return made;
 }

@@ -257,8 +257,7 @@ static void gather(weft_running_batch *b, inputs *in)
 {
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
-        in->tokens[i] = in->adapters[i] = 0;
-        in->offsets[i] = (int32_t)(i % WEFT__PAGE); /* free rows write to different slots */
+        in->tokens[i] = in->offsets[i] = in->adapters[i] = 0;
         if (!weft__row_decodes(row))
             continue;
         const weft_generator *g = row->run.generator;
@@ -300,10 +299,12 @@ static weft_status compute(weft_running_batch *b, inputs *in, weft_array *tokens
         in->offsets[in->which[i]]++;
     if (status != WEFT_OK)
         return status;
+    const weft__paging paging = weft__batch_paging(b, in->offsets);
     weft_array *const arguments[] = {
         tokens ? tokens : weft_from_data(in->tokens, WEFT_INT32, B),
         weft_from_data(in->offsets, WEFT_INT32, B),
-        weft__batch_table(b),
+        paging.table,
+        paging.places,
         mixed ? weft_from_data(in->adapters, WEFT_INT32, B) : NULL,
     };
     return weft__batch_decode(b, arguments, in->rows[0]->adapter, in->left, out);
@@ -450,5 +451,6 @@ void weft__batch_empty(weft_running_batch *b)
     clear(b);
     weft_model_free_caches(b->model, b->caches);
     b->caches = NULL;
+    b->paged = NULL;
     weft__pages_clear(&b->pages);
 }

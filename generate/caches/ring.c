@@ -254,7 +254,7 @@ static weft__parts written_at(const weft__ring *c, weft__parts into, const weft_
                               int64_t L, weft_array *offset)
 {
     if (c->paging)
-        return weft__parts_write(&into, fresh, weft__ring_place_array(c, offset));
+        return weft__parts_write(&into, fresh, weft_to(c->paging->places, weft_device_of(offset)));
     if (room(c) < c->capacity)
         return weft__parts_write(&into, fresh, offset);
     for (int64_t i = 0; i < L; i++) {

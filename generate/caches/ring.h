@@ -14,7 +14,8 @@
 
 /* Where the rows of a step have their slots, in caches whose arrays are pages (caches/pages.h). */
 typedef struct weft__paging {
-    weft_array *table; /* int32 (B, N): pages of each row */
+    weft_array *table;  /* int32 (B, N): pages of each row */
+    weft_array *places; /* int32 (B): where its new token is, among the slots of all pages */
 } weft__paging;
 
 typedef struct weft__ring {
@@ -47,8 +48,6 @@ bool weft__cache_alike(const weft_cache *a, const weft_cache *b);
 int64_t weft__ring_slot(const weft__ring *c, int64_t p);
 /* The same as an array for positions in an array. */
 weft_array *weft__ring_slot_array(const weft__ring *c, weft_array *offset);
-/* The slots of positions (B) in all pages, one for each row. */
-weft_array *weft__ring_place_array(const weft__ring *c, weft_array *offset);
 
 /* Sets the view of L queries for keys and values in the order of positions: the `sinks` first
  * tokens, and the tokens from `first` to `last`, the position of the last query. */

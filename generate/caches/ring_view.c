@@ -22,15 +22,6 @@ weft_array *weft__ring_slot_array(const weft__ring *c, weft_array *offset)
     return weft_where(weft_less(offset, number(c->capacity)), offset, turned);
 }
 
-weft_array *weft__ring_place_array(const weft__ring *c, weft_array *offset)
-{
-    weft_array *slot = weft_expand_dims(weft__ring_slot_array(c, offset), 1); /* (B, 1) */
-    weft_array *table = weft_to(c->paging->table, weft_device_of(offset));
-    weft_array *page = weft_floor_divide(slot, number(WEFT__PAGE));
-    page = weft_multiply(weft_take_along_axis(table, page, 1), number(WEFT__PAGE));
-    return weft_squeeze(weft_add(page, weft_remainder(slot, number(WEFT__PAGE))), 1);
-}
-
 /* Which of the tokens at `positions` (..., S) the queries (..., L, 1) attend to, (..., L, S): the
  * first ones and the last ones up to themselves. */
 static weft_array *visible(const weft__ring *c, weft_array *queries, weft_array *positions)

@@ -253,31 +253,34 @@ static void reading_at_indices(void)
     both_same(make_taken, &table, 0, "rows of a table");
 }
 
-/* One index along the axis: for each value, or (indices.n is 0) for each row of x. */
-static weft_array *make_put_one(const void *context)
+/* indices.at[0] of them along the axis: for each value, or (indices.n is 0) for each row of x. */
+static weft_array *make_put_few(const void *context)
 {
     const indexing *k = context;
-    const weft_dims shape = beside(k, 1);
-    weft_array *x = numbers(&k->dtype, k->x), *values = weft_slice_axis(x, 1, 7, 8);
-    const weft_dims drawn = k->indices.n == 0 ? WEFT_DIMS(k->x.at[0], 1, 1) : shape;
+    const int64_t n = k->indices.at[0];
+    const weft_dims shape = beside(k, n);
+    weft_array *x = numbers(&k->dtype, k->x), *values = weft_slice_axis(x, 1, 7, 7 + n);
+    const weft_dims drawn = k->indices.n == 0 ? WEFT_DIMS(k->x.at[0], n, 1) : shape;
     weft_array *indices = both_draw(drawn, k->index_dtype, k->lo, k->hi);
     return weft_put_along_axis(x, weft_broadcast_to(indices, shape), values, 1);
 }
 
-static void putting_one_for_each_row(void)
+/* One, some, as many as one shader takes, and one more, among which are equal ones. */
+static void putting_few_for_each_row(void)
 {
+    static const int64_t counts[] = {1, 16, 64, 65};
     if (!both_there()) {
         return;
     }
     for (int i = 0; i < SIZES; i++) {
-        for (int each = 0; each < 2; each++) {
+        for (int each = 0; each < 8; each++) {
             const indexing k = {.dtype = sizes[i],
                                 .index_dtype = i % 2 ? WEFT_INT64 : WEFT_INT32,
                                 .x = WEFT_DIMS(5, 300, 24),
-                                .indices = {.n = each},
+                                .indices = {.n = each % 2, .at = {counts[each / 2]}},
                                 .lo = i % 2 ? -300 : 0,
-                                .hi = 300};
-            both_same(make_put_one, &k, 0, each ? "an index a value" : "an index a row");
+                                .hi = i % 3 ? 300 : 20};
+            both_same(make_put_few, &k, 0, each % 2 ? "an index a value" : "an index a row");
         }
     }
 }
@@ -390,7 +393,7 @@ static void indices_out_of_range_fail(void)
     k.hi = -9;
     both_fail(make_taken_along, &k,
               "take_along_axis: index -10 is out of range for an axis of size 9");
-    both_fail(make_put_one, &k, "put_along_axis: index -10 is out of range for an axis of size 9");
+    both_fail(make_put_few, &k, "put_along_axis: index -10 is out of range for an axis of size 9");
     both_fail(make_scattered_along, &k,
               "scatter_add_along_axis: index -10 is out of range for an axis of size 9");
     k.lo = 0x1p33;
@@ -450,7 +453,7 @@ static void magnitudes(void)
 
 CHECK_MAIN("vulkan_structure", CHECK_CASE(moves_of_every_size), CHECK_CASE(windows_are_clipped),
            CHECK_CASE(fills_and_lines), CHECK_CASE(reading_at_indices),
-           CHECK_CASE(putting_one_for_each_row), CHECK_CASE(adding_at_indices),
+           CHECK_CASE(putting_few_for_each_row), CHECK_CASE(adding_at_indices),
            CHECK_CASE(sums_that_are_not_finite), CHECK_CASE(inputs_stay),
            CHECK_CASE(indices_out_of_range_fail), CHECK_CASE(random_words_are_the_same),
            CHECK_CASE(magnitudes))

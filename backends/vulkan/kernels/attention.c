@@ -278,6 +278,12 @@ static bool is_packed(const weft_tensor *t)
            weft__vulkan_address_or_0(t) % 16 == 0;
 }
 
+/* Keys of a page; 0: they are not in pages. */
+static uint32_t page_of(const attention *a)
+{
+    return a->pages ? (uint32_t)a->k->shape.at[1] : 0;
+}
+
 static weft_status attend(const weft_call *call, const plan *p,
                           const attention_arguments *arguments)
 {
@@ -287,15 +293,14 @@ static weft_status attend(const weft_call *call, const plan *p,
         const bool packed = !a->wide && a->D == a->Dv && is_packed(a->k) && is_packed(a->v);
         const int64_t line = packed ? a->Dv / piece_of(a->v) : a->Dv;
         const uint32_t constants[] = {power_of_two(a->rows, 1, 8), a->D > 0 ? (uint32_t)a->D : 1,
-                                      power_of_two(line, packed ? 1 : 32, 256), packed,
-                                      a->pages != NULL};
+                                      power_of_two(line, packed ? 1 : 32, 256), packed, page_of(a)};
         return weft__vulkan_attention_launch(
             call, a, a->wide ? &weft__shader_attention_few_f64 : &weft__shader_attention_few,
             arguments, constants, 5, groups);
     }
     const uint32_t constants[] = {p->own, a->wide ? 2 : 4,
                                   (uint32_t)divide(a->Dv > 0 ? a->Dv : 1, ATTENTION_COLUMNS),
-                                  a->pages != NULL};
+                                  page_of(a)};
     return weft__vulkan_attention_launch(
         call, a, a->wide ? &weft__shader_attention_f64 : &weft__shader_attention, arguments,
         constants, 4, groups);
@@ -312,9 +317,8 @@ weft_status weft__vulkan_attention_forward(const weft_call *call)
     arguments.work = weft__vulkan_workspace(call);
     if (a->pages) {
         arguments.dk = weft__vulkan_address_or_0(a->pages);
-        arguments.d_o_at[0] = (uint32_t)a->k->shape.at[1];
-        arguments.d_o_at[1] = (uint32_t)a->pages->shape.at[1];
-        arguments.d_o_at[2] = (uint32_t)(a->k->shape.at[0] - 1);
+        arguments.d_o_at[0] = (uint32_t)a->pages->shape.at[1];
+        arguments.d_o_at[1] = (uint32_t)(a->k->shape.at[0] - 1);
     } else if (weft__vulkan_attention_fits_cores(call, a, NULL)) {
         return weft__vulkan_attention_run_cores(call, a, &weft__shader_attention_cores, &arguments,
                                                 a->rows, false);

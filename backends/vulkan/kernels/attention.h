@@ -18,7 +18,7 @@ typedef struct attention_arguments {
     uint64_t dk; /* of the forward pass: the table of pages */
     uint64_t dv, work;
     uint32_t q_at[3], k_at[3], v_at[3], mask_at[4], o_at[3];
-    uint32_t d_o_at[3]; /* of the forward pass: keys of a page, pages of a row, the last page */
+    uint32_t d_o_at[3]; /* of the forward pass: pages of a row, the last page */
     uint32_t lse_at[2];
     int32_t L, S, Hk, D, Dv, offset, window, first, chunk, chunks, tiles, pairs;
     int32_t cut;

@@ -12,7 +12,7 @@
 #include "backends/vulkan/kernels/walk.h"
 #include "backends/vulkan/shaders.h"
 
-enum { GROUP = 256 };
+enum { GROUP = 256, FEW = 64 };
 
 /* The destinations, in three arrays of `items` words and one of `n_places` in the workspace. */
 typedef struct scatter {
@@ -150,10 +150,10 @@ static weft_status scatter_items(const weft_call *call, bool along, weft_combine
     return status == WEFT_OK ? take_in_items(call, &s) : status;
 }
 
-/* ---- One index along the axis ---------------------------------------------------------------- */
+/* ---- Few indices along the axis -------------------------------------------------------------- */
 
 /* The axes of the indices; 0: the call is another one, or has strides that the shader lacks. */
-static uint32_t put_one_axes(const weft_call *call, walk_axes *axes)
+static uint32_t put_few_axes(const weft_call *call, walk_axes *axes)
 {
     const weft_axis_params *p = call->params;
     const weft_tensor *indices = &call->in[1];
@@ -161,19 +161,19 @@ static uint32_t put_one_axes(const weft_call *call, walk_axes *axes)
     for (int i = 0; i < WEFT_MAX_DIMS; i++) {
         all[i] = true;
     }
-    return indices->shape.at[indices->shape.n + p->axis] == 1 && weft__vulkan_is_forward(indices)
+    return indices->shape.at[indices->shape.n + p->axis] <= FEW && weft__vulkan_is_forward(indices)
                ? weft__vulkan_collapse(indices, 1, all, false, axes)
                : 0;
 }
 
-bool weft__vulkan_put_one_fits(const weft_call *call)
+bool weft__vulkan_put_few_fits(const weft_call *call)
 {
     walk_axes axes;
     return weft__vulkan_fits(call) && weft_tensor_is_contiguous(&call->in[0]) &&
-           weft_tensor_is_contiguous(&call->in[2]) && put_one_axes(call, &axes) > 0;
+           weft_tensor_is_contiguous(&call->in[2]) && put_few_axes(call, &axes) > 0;
 }
 
-weft_status weft__vulkan_put_one(const weft_call *call)
+weft_status weft__vulkan_put_few(const weft_call *call)
 {
     const weft_axis_params *params = call->params;
     const weft__vulkan_extents e = weft__vulkan_extents_of(&call->in[0], params->axis);
@@ -183,7 +183,7 @@ weft_status weft__vulkan_put_one(const weft_call *call)
         uint64_t to, values, indices, fault;
         uint32_t fault_code, count, extent, inner, n;
         walk_axes at;
-        uint32_t unused;
+        uint32_t few;
     } push = {.to = weft__vulkan_address(&call->out[0]),
               .values = weft__vulkan_address(&call->in[2]),
               .indices = weft__vulkan_address(&call->in[1]),
@@ -191,10 +191,11 @@ weft_status weft__vulkan_put_one(const weft_call *call)
               .fault_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, e.length),
               .count = (uint32_t)count,
               .extent = (uint32_t)e.length,
-              .inner = (uint32_t)e.inner};
-    push.n = put_one_axes(call, &push.at);
-    const weft__vulkan_launch launch = {.shader = size == 1 ? &weft__shader_put_one_bytes
-                                                            : &weft__shader_put_one,
+              .inner = (uint32_t)e.inner,
+              .few = (uint32_t)weft__vulkan_extents_of(&call->in[1], params->axis).length};
+    push.n = put_few_axes(call, &push.at);
+    const weft__vulkan_launch launch = {.shader = size == 1 ? &weft__shader_put_few_bytes
+                                                            : &weft__shader_put_few,
                                         .n_constants = 2,
                                         .constants = {size, (uint32_t)call->in[1].dtype},
                                         .push = &push,

@@ -30,8 +30,8 @@ bool weft__vulkan_bounded_index_fits(const weft_call *call);
 
 /* scatter.c */
 weft_kernel weft__vulkan_scatter_add, weft__vulkan_scatter_add_along_axis, weft__vulkan_scatter,
-    weft__vulkan_put_along_axis, weft__vulkan_put_one;
-bool weft__vulkan_put_one_fits(const weft_call *call);
+    weft__vulkan_put_along_axis, weft__vulkan_put_few;
+bool weft__vulkan_put_few_fits(const weft_call *call);
 bool weft__vulkan_scatter_add_fits(const weft_call *call);
 bool weft__vulkan_scatter_fits(const weft_call *call);
 int64_t weft__vulkan_scatter_workspace(const weft_call *call);

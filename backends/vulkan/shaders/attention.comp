@@ -4,8 +4,8 @@
 #define TILES 1
 #define RESULTS 1
 #include "common.glsl"
-layout(constant_id = 8) const bool IN_PAGES = false;
-#define PAGED IN_PAGES
+layout(constant_id = 8) const uint PAGE_KEYS = 0;
+#define PAGE PAGE_KEYS
 #include "attention.glsl"
 #include "attention_parts.glsl"
 #include "attention_tiles.glsl"

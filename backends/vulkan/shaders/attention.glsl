@@ -3,16 +3,16 @@
 #include "math.glsl"
 #include "attention_arguments.glsl"
 
-#ifndef PAGED // whether keys are in pages: a constant of the shaders that support it
-#define PAGED false
+#ifndef PAGE // keys of a page, 0: they are not in pages: a constant of the shaders that support it
+const uint PAGE = 0;
 #endif
+const bool PAGED = PAGE > 0;
 
-// Row b of the batch has the pages TABLE[b PAGES + i] of PAGE keys each, of which LAST is the last.
-// These arguments are in the places of those of gradients (attention.h).
+// Row b of the batch has the pages TABLE[b PAGES + i], of which LAST is the last. These arguments
+// are in the places of those of gradients (attention.h).
 #define TABLE p.at.dk
-#define PAGE p.at.d_o_at[0]
-#define PAGES p.at.d_o_at[1]
-#define LAST p.at.d_o_at[2]
+#define PAGES p.at.d_o_at[0]
+#define LAST p.at.d_o_at[1]
 
 // keys_of, or the keys of all pages, where `across` is where the row's pages begin in the table.
 View keys_of_row(Words at, const uint strides[3], int b, int hk)

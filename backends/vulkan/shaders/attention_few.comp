@@ -8,8 +8,8 @@
 #include "pieces.glsl"
 #undef real4
 #endif
-layout(constant_id = 9) const bool IN_PAGES = false;
-#define PAGED IN_PAGES
+layout(constant_id = 9) const uint PAGE_KEYS = 0;
+#define PAGE PAGE_KEYS
 #include "attention.glsl"
 #include "attention_parts.glsl"
 
