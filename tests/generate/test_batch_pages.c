@@ -330,7 +330,8 @@ static void rings_share_no_pages(void)
         s.requests[i].prompt.n = 290;
         s.options[i].max_tokens = 60;
         s.options[i].cache.max_context = 300;
-        memcpy(s.ids[i], s.ids[0], 280 * sizeof **s.ids);
+        if (i > 0)
+            memcpy(s.ids[i], s.ids[0], 280 * sizeof **s.ids);
     }
     weft_running_batch *b = open_batch(model, NULL);
     for (int i = 0; i < 2; i++)
