@@ -1,5 +1,6 @@
-// backends/vulkan/shaders/put_few.comp -- put_along_axis with few indices along the axis: a value per
-// invocation, which compares its index with those after it, since the last of equal ones counts.
+// backends/vulkan/shaders/put_few.comp -- put_along_axis with few indices along the axis: a value
+// per invocation, which compares its index with those after it, since the last of equal ones
+// counts.
 #version 460
 #ifdef BYTES
 #extension GL_EXT_shader_8bit_storage : require
