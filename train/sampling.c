@@ -138,13 +138,15 @@ static weft_status check_rows(const sampled *s)
 }
 
 /* The batch is a new one, so its compiled steps have the current weights. Its caches are freed
- * before the update. */
+ * before the update. No sequence is set back for a budget of memory, since its rounding would
+ * depend on what else runs. */
 static weft_status generate(sampled *s)
 {
     weft_running_batch *batch = NULL;
     enum { ROWS = 64 };
     const int64_t rows = s->t->o.sampling->rows;
     const weft_generate_batch_options o = {.rows = rows > 0 ? rows : ROWS,
+                                           .cache_tokens = INT64_MAX,
                                            .cancel = s->t->o.cancel};
     weft_status status = weft_running_batch_new(s->t->model, NULL, &o, &batch);
     for (int64_t i = 0; status == WEFT_OK && i < count(s); i++)
