@@ -131,6 +131,15 @@ static weft_status not_finite(void *context, const char *name, int64_t index)
     return WEFT_OK;
 }
 
+/* The folder or file that says how embeddings are made: an adapter's, or else the model's. */
+static const char *settings_of(const work *w)
+{
+    char *path = weft_format("%s/modules.json", w->text);
+    const bool own = path && weft__exists(path);
+    weft_free(path);
+    return own ? w->text : w->source;
+}
+
 static weft_status write_gguf(work *w, weft_model *model)
 {
     const weft_convert_options *o = w->options;
@@ -153,7 +162,7 @@ static weft_status write_gguf(work *w, weft_model *model)
                                 .context = w->hooks.context,
                                 .keep = true,
                                 .types = &types,
-                                .settings = w->source};
+                                .settings = settings_of(w)};
     weft_status status = WEFT_OK;
     if (w->from_gguf && o->type == NULL)
         status = weft_gguf_open(w->source, &source.file);

@@ -277,9 +277,36 @@ static void merged_models_have_the_template_of_the_adapter(void)
     expect_merged_prompt(adapter, "tokenizer-merged.gguf");
 }
 
+/* The pooling with which an embedder was trained is that of the merged model. */
+static void merged_embedders_pool_as_the_adapter(void)
+{
+    static const char modules[] = "[{\"type\":\"a.Transformer\",\"path\":\"\"},"
+                                  "{\"type\":\"a.Pooling\",\"path\":\"1_Pooling\"}]",
+                      pooling[] = "{\"pooling_mode\":\"lasttoken\"}";
+    static const char *const outs[] = {"pooled", "pooled.gguf"};
+    char base[512], adapter[512], path[600];
+    snprintf(base, sizeof base, "%s", check_source("examples/storyteller"));
+    snprintf(adapter, sizeof adapter, "%s", storyteller_adapter("embedder", true));
+    snprintf(path, sizeof path, "%s/modules.json", adapter);
+    CHECK_OK(weft_file_write(path, modules, strlen(modules)));
+    snprintf(path, sizeof path, "%s/1_Pooling", adapter);
+    CHECK_OK(weft_folder_make(path));
+    snprintf(path, sizeof path, "%s/1_Pooling/config.json", adapter);
+    CHECK_OK(weft_file_write(path, pooling, strlen(pooling)));
+    for (int i = 0; i < 2; i++) {
+        weft_embed_settings settings = {0};
+        snprintf(path, sizeof path, "%s", check_temporary(outs[i]));
+        if (CHECK_OK(weft_adapter_fuse(base, adapter, path, NULL, NULL)) &&
+            CHECK_OK(weft_embed_settings_load(path, NULL, &settings)) && CHECK(settings.found))
+            CHECK_EQ_INT(settings.pooling, WEFT_POOLING_LAST);
+        weft_embed_settings_free(&settings);
+    }
+}
+
 CHECK_MAIN("adapter_text", CHECK_CASE(prompts_are_those_of_transformers),
            CHECK_CASE(answers_end_with_the_eos_token_of_the_adapter), CHECK_CASE(eos_is_added_once),
            CHECK_CASE(templates_are_found_folder_by_folder),
            CHECK_CASE(merged_models_answer_as_base_and_adapter),
            CHECK_CASE(a_template_may_be_alone),
-           CHECK_CASE(merged_models_have_the_template_of_the_adapter))
+           CHECK_CASE(merged_models_have_the_template_of_the_adapter),
+           CHECK_CASE(merged_embedders_pool_as_the_adapter))

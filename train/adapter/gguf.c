@@ -125,10 +125,17 @@ static weft_status add_half(const weft__gguf_facts *f, const weft__adapter_entry
     return status;
 }
 
+/* Adapters of what files of the model do not have are left out, as that is. */
+static bool is_dropped(const weft__gguf_facts *f, const weft__adapter_entry *e)
+{
+    const char *dropped = f->arch->dropped;
+    return dropped && strncmp(e->path, dropped, strlen(dropped)) == 0;
+}
+
 static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entry *e, double alpha,
                              weft__names *names, weft_array **arrays)
 {
-    int n = 1;
+    int n = is_dropped(f, e) ? 0 : 1;
     weft_status status = WEFT_OK;
     for (int half = 0; half < n && status == WEFT_OK; half++)
         status = add_half(f, e, half, alpha, names, arrays, &n);
@@ -176,7 +183,8 @@ static weft_status write_or_check(weft_model *model, const char *path, const cha
     if (status == WEFT_OK)
         status = facts_new(model, path ? path : "adapter", &facts);
     for (int i = 0; status == WEFT_OK && !path && i < list.n; i++)
-        status = name_entry(facts, &list.at[i], 0, base, &n);
+        status =
+            is_dropped(facts, &list.at[i]) ? WEFT_OK : name_entry(facts, &list.at[i], 0, base, &n);
     if (status == WEFT_OK && path)
         status = write(facts, &list, base_name);
     weft_scope_close(NULL);

@@ -180,6 +180,8 @@ static weft_status write_text(const char *out, const char *from, const weft_chat
     weft_status status = weft__folder_open_beside(out, f);
     if (status == WEFT_OK)
         status = weft_tokenizer_copy(from, f->path);
+    if (status == WEFT_OK) /* how it makes embeddings */
+        status = weft__embed_files_copy(from, f->path);
     return status == WEFT_OK ? replace_templates(chat, f->path) : status;
 }
 
