@@ -127,7 +127,8 @@ run() {
         ;;
     "weft chat "*--server*) # the last server, by its first model
         echo key >key
-        eval "$(sed -E "s|https?://[a-z0-9.:]+|$url|; s/chat [a-z]+ --server/chat --server/" <<<"$1")"
+        eval "$(sed -E -e "s|https?://[a-z0-9.:]+|$url|" \
+            -e 's/chat [a-z]+ --server/chat --server/' <<<"$1")"
         ;;
     mpirun\ *)
         command -v mpirun >/dev/null || return 0
