@@ -136,6 +136,8 @@ static int put_all(draws *d, int32_t *at, uint32_t *keys, weft_array **all)
     weft_device *before = weft_default_device();
     weft_set_default_device(weft_device_of(d->logits));
     for (size_t i = 0; i < d->n; i++) {
+        if (!d->rows[i]->live) /* failed with its leader */
+            continue;
         const weft_generator *g = generator_of(d, i);
         const bool own = d->leader[i] == d->n;
         if (weft__draw_is_greedy(g) || (!own && d->leader[i] != i))

@@ -41,7 +41,7 @@ void weft__batch_page_caches(weft_running_batch *b)
         }
     }
     if (tokens == 0) /* prompts are processed in caches of their own, in what is left */
-        tokens = weft__cache_fitting(b->model, &b->cache) / 4 * 3;
+        tokens = weft__cache_fitting(b->model, &b->cache, (int64_t)b->most) / 4 * 3;
     b->pages.most = tokens / WEFT__PAGE;
 }
 
@@ -128,7 +128,7 @@ static void set_back(weft_running_batch *b, weft__row *row)
 /* Whether the sequence will not overwrite its first tokens. */
 static bool keeps_all(const weft_running_batch *b, const weft_generator *g)
 {
-    return b->paged && g->n_text + g->limit - g->stats.tokens <= b->paged->capacity;
+    return b->paged && g->limit - g->stats.tokens <= b->paged->capacity - g->n_text;
 }
 
 /* How many pages of another sequence are full of tokens with which this one begins, too. */
@@ -141,7 +141,7 @@ static int64_t count_common(const weft_running_batch *b, const weft__row *row,
         !keeps_all(b, g) || !keeps_all(b, o) ||
         (renews_at > 0 && (g->n_text > renews_at) != (o->n_text > renews_at)))
         return 0;
-    const int64_t most = weft__smaller(g->n_text, o->n_text - 1) / WEFT__PAGE;
+    const int64_t most = weft__smaller(g->n_text - !g->reading, o->n_text - 1) / WEFT__PAGE;
     int64_t n = 0;
     while (n < most && memcmp(g->text + n * WEFT__PAGE, o->text + n * WEFT__PAGE,
                               WEFT__PAGE * sizeof *g->text) == 0)

@@ -177,6 +177,28 @@ static bool admit(weft_running_batch *b, weft__row *row)
     return status == WEFT_OK && admitted;
 }
 
+/* Takes back the pages of a sequence whose text is not processed yet: they are empty. */
+static void give_back(weft__row *row)
+{
+    if (reads(row))
+        weft__row_give_pages(row);
+}
+
+/* Takes back the pages of younger texts that are not processed yet, so that an older one does not
+ * wait for them; false: there are none. */
+static bool take_from_younger(weft_running_batch *b, const weft__row *older)
+{
+    bool any = false;
+    for (size_t i = 0; i < b->places; i++) {
+        weft__row *row = &b->rows[i];
+        if (reads(row) && row->index > older->index && row->pages.n > 0) {
+            give_back(row);
+            any = true;
+        }
+    }
+    return any;
+}
+
 /* Processes the prompt of a row together with others that are at most as long and have the same
  * adapter; returns the number of tokens. */
 static int64_t read_together(weft_running_batch *b, size_t place)
@@ -206,6 +228,8 @@ static int64_t read_together(weft_running_batch *b, size_t place)
         status = begin_some(&a);
     }
     fail_arrival(&a, place, status);
+    for (size_t i = 0; i < a.n; i++) /* those that were not among the G */
+        give_back(&b->rows[places[i]]);
     weft_free(order);
     weft_free(places);
     weft_free(prompts);
@@ -235,7 +259,7 @@ void weft__batch_read(weft_running_batch *b)
     for (weft__row *row; budget > 0 && (row = find_oldest(b)) != NULL;) {
         const size_t place = (size_t)(row - b->rows);
         if (!admit(b, row)) {
-            if (row->live) /* younger ones wait, too */
+            if (row->live && !take_from_younger(b, row)) /* younger ones wait, too */
                 break;
             continue;
         }

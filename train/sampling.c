@@ -138,8 +138,8 @@ static weft_status check_rows(const sampled *s)
 }
 
 /* The batch is a new one, so its compiled steps have the current weights. Its caches are freed
- * before the update. No sequence is set back for a budget of memory, since its rounding would
- * depend on what else runs. */
+ * before the update. Sequences have no budget of tokens: they are set back, which changes the
+ * rounding, only when the memory ends. */
 static weft_status generate(sampled *s)
 {
     weft_running_batch *batch = NULL;

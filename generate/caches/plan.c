@@ -124,9 +124,10 @@ static need need_on(weft_model *model, const weft_cache_options *o, weft_device 
     return n;
 }
 
-/* The number of tokens that fit on a device of known memory. */
+/* The number of tokens, at most `context`, that fit on a device of known memory beside `rows` full
+ * windows and states. */
 static int64_t fitting(weft_model *model, const weft_cache_options *o, weft_device *device,
-                       int64_t context)
+                       int64_t context, int64_t rows)
 {
     const int64_t memory = weft_device_memory(device), limit = weft_memory_limit();
     need n = need_on(model, o, device, context);
@@ -135,13 +136,14 @@ static int64_t fitting(weft_model *model, const weft_cache_options *o, weft_devi
         return context;
     const int64_t active = weft_memory_active();
     double room = 0.85 * (double)(memory < limit ? memory : limit);
-    room -= n.fixed + (double)(active > n.parameters ? active : n.parameters);
+    room -= (double)rows * n.fixed + (double)(active > n.parameters ? active : n.parameters);
     const double fit = room / n.token - (double)o->trim;
     return fit < (double)context ? (int64_t)fmax(fit, 0) : context;
 }
 
 /* As many of `context` tokens as fit on the devices of the model's layers. */
-static int64_t fitting_on_all(weft_model *model, const weft_cache_options *o, int64_t context)
+static int64_t fitting_on_all(weft_model *model, const weft_cache_options *o, int64_t context,
+                              int64_t rows)
 {
     const weft_model_family *family = weft_model_family_of(model);
     int64_t fit = context;
@@ -149,17 +151,18 @@ static int64_t fitting_on_all(weft_model *model, const weft_cache_options *o, in
     for (int64_t i = 0; family->attention && i < weft_model_info_of(model)->n_caches; i++) {
         weft_layer_attention a;
         family->attention(weft_model_module(model), i, &a);
-        const int64_t here = a.device != before ? fitting(model, o, a.device, context) : context;
+        const int64_t here =
+            a.device != before ? fitting(model, o, a.device, context, rows) : context;
         fit = here < fit ? here : fit;
         before = a.device;
     }
     return fit;
 }
 
-int64_t weft__cache_fitting(weft_model *model, const weft_cache_options *options)
+int64_t weft__cache_fitting(weft_model *model, const weft_cache_options *options, int64_t rows)
 {
     const weft_cache_options o = weft__cache_options_of(model, options);
-    return fitting_on_all(model, &o, INT32_MAX / 2);
+    return fitting_on_all(model, &o, INT32_MAX / 2, rows);
 }
 
 /* The model's context length, or as much as fits. */
@@ -167,7 +170,7 @@ static int64_t default_context(weft_model *model, const weft_cache_options *o)
 {
     const weft_model_info *info = weft_model_info_of(model);
     const int64_t context = info->max_positions > 0 ? info->max_positions : -1;
-    int64_t fit = context > 0 ? fitting_on_all(model, o, context) : context;
+    int64_t fit = context > 0 ? fitting_on_all(model, o, context, 1) : context;
     if (fit == context)
         return context;
     fit = fit / LEAST_CONTEXT * LEAST_CONTEXT;

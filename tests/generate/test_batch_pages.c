@@ -240,6 +240,39 @@ static void the_oldest_is_never_set_back(void)
     weft_model_free(model);
 }
 
+/* A long prompt waits until there are pages for it, and a short one that came later, but is not
+ * processed with the others of its kind, does not keep pages from it. */
+static void a_long_prompt_is_read_at_last(void)
+{
+    enum { TEXTS = 4, LONG = 1100 };
+    static const size_t lengths[TEXTS] = {500, LONG, 300, 300};
+    static int32_t ids[TEXTS][LONG];
+    weft_model *model = fixture_model("llama");
+    const weft_generate_batch_options o = {
+        .rows = TEXTS, .cache_tokens = 6 * WEFT__PAGE, .batch.tokens = LONG, .no_compile = true};
+    const weft_generate_options options = {.max_tokens = 3, .ignore_eos = true};
+    weft_generate_request requests[TEXTS];
+    weft_generated_row results[TEXTS] = {{0}};
+    bool more = true;
+    if (model == NULL)
+        return;
+    ((weft_model_info *)weft_model_info_of(model))->max_positions = 2 * LONG;
+    weft_running_batch *b = open_batch(model, &o);
+    for (int i = 0; i < TEXTS; i++) {
+        for (int k = 0; k < LONG; k++)
+            ids[i][k] = (7 * i + k * k) % (int32_t)weft_model_info_of(model)->vocab_size;
+        requests[i] = (weft_generate_request){.prompt = {ids[i], lengths[i]}, .options = &options};
+        CHECK_OK(weft_running_batch_add(b, &requests[i], NULL, NULL, &results[i]));
+    }
+    for (int step = 0; more && CHECK(step < 50); step++)
+        CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch_free(b);
+    for (int i = 0; i < TEXTS; i++)
+        CHECK_EQ_INT(results[i].n, 3);
+    weft_generated_rows_free(results, TEXTS);
+    weft_model_free(model);
+}
+
 /* Rows with long and short sequences take pages for what they have. */
 static void short_rows_take_few_pages(void)
 {
@@ -386,6 +419,6 @@ static void memory_may_be_shorter_than_the_budget(void)
 CHECK_MAIN("batch_pages", CHECK_CASE(texts_are_the_same_with_few_pages),
            CHECK_CASE(the_prompt_cache_serves_those_that_are_set_back),
            CHECK_CASE(prompts_are_stored_when_they_are_processed),
-           CHECK_CASE(the_oldest_is_never_set_back), CHECK_CASE(short_rows_take_few_pages),
-           CHECK_CASE(equal_beginnings_share_pages), CHECK_CASE(rings_share_no_pages),
-           CHECK_CASE(memory_may_be_shorter_than_the_budget))
+           CHECK_CASE(the_oldest_is_never_set_back), CHECK_CASE(a_long_prompt_is_read_at_last),
+           CHECK_CASE(short_rows_take_few_pages), CHECK_CASE(equal_beginnings_share_pages),
+           CHECK_CASE(rings_share_no_pages), CHECK_CASE(memory_may_be_shorter_than_the_budget))
