@@ -10,7 +10,8 @@ extern "C" {
 #endif
 
 typedef struct weft_verify_options {
-    /* The checkpoint to begin from, and the one to compare with. `from` below 0: the beginning.
+    /* The checkpoint to begin from, and the one to compare with. `from` below 0: the beginning,
+     * which messages call 0, as the command does.
      * Both 0: the shortest stretch between two checkpoints, or from the beginning to the first.
      * `from` alone 0: the one before `to`. `to` alone 0: the newest. */
     int64_t from, to;

@@ -336,10 +336,10 @@ static weft_status third_layer(const weft_config *config, const weft__decoder_co
     }
     layer->n_states = layer->linear;
     layer->states[0] = WEFT_DIMS(((const lfm2_config *)c)->conv_L_cache - 1, c->hidden_size);
-    return layer->window >= 0
+    return listed || c->sliding_window > 0
                ? WEFT_OK
                : weft_fail(WEFT_INVALID, "%s: sliding_window: expected a positive number, got %lld",
-                           weft_config_where(config), (long long)layer->window);
+                           weft_config_where(config), (long long)c->sliding_window);
 }
 
 static const weft__architecture third_architecture = {

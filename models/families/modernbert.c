@@ -322,6 +322,8 @@ static void read(weft__gguf_reader *r)
     const weft_gguf_value *pattern = weft__gguf_value(r, "attention.sliding_window_pattern");
     if (pattern && !pattern->is_array)
         weft__gguf_copy(r, "global_attn_every_n_layers", "attention.sliding_window_pattern");
+    if (!pattern && !weft__gguf_value(r, "attention.sliding_window")) /* no layer has a window */
+        weft__gguf_add_integer(r, "global_attn_every_n_layers", 1);
     weft__gguf_add_number(
         &r->out, "rope_local_base_freq",
         weft__gguf_number(r, "rope.freq_base_swa", weft__gguf_number(r, "rope.freq_base", 10000)));

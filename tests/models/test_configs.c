@@ -213,6 +213,9 @@ static void values_that_no_model_has(void)
         {"\"lfm2_moe\",\"routed_scaling_factor\":0", "got 2 and 0"},
         {"\"lfm2\",\"conv_L_cache\":1", "conv_L_cache: expected 2 to 256, got 1"},
         {"\"lfm3\",\"num_hidden_layers\":2", "rope_parameters: expected those of full_attention"},
+        {"\"lfm3\",\"sliding_window\":0,\"rope_parameters\":{\"full_attention\":{\"rope_type\":"
+         "\"default\"},\"sliding_attention\":{\"rope_type\":\"default\"}}",
+         "sliding_window: expected a positive number, got 0"},
         {"\"lfm2\",\"block_multiple_of\":0", "block_multiple_of, block_ffn_dim_multiplier: "},
         {"\"cohere2\",\"logit_scale\":0", "logit_scale: expected positive numbers"},
         {"\"cohere2\",\"layer_norm_eps\":0", "layer_norm_eps, logit_scale: expected positive"},

@@ -9,6 +9,7 @@
 #include "weft/gguf.h"
 #include "weft/layers.h"
 #include "weft/ops.h"
+#include "weft/random.h"
 #include "weft/tokenizer.h"
 
 static const struct encoder {
@@ -104,6 +105,37 @@ static void hidden_states_are_the_references(void)
         check_keys(&encoders[i], path);
         weft_model_free(model);
     }
+}
+
+/* A ModernBERT whose layers all read the whole text: none has a window in the file. */
+static void layers_without_windows_stay_so(void)
+{
+    enum { L = 200 };
+    static const char text[] =
+        "{\"model_type\": \"modernbert\", \"vocab_size\": 100, \"hidden_size\": 32, "
+        "\"intermediate_size\": 48, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, "
+        "\"max_position_embeddings\": 256, \"global_attn_every_n_layers\": 1, "
+        "\"local_attention\": 8, \"global_rope_theta\": 10000.0}";
+    weft_config *config = NULL;
+    weft_model *model = NULL, *loaded = NULL;
+    const char *path = check_temporary("global.gguf");
+    if (!CHECK_OK(weft_config_parse(text, "config", &config)))
+        return;
+    weft_random_seed(3);
+    CHECK_OK(weft_model_new(config, &model));
+    weft_config_free(config);
+    CHECK_OK(weft_model_save_gguf(model, path, &(weft_gguf_model_options){.type = "F32"}));
+    if (CHECK_OK(weft_model_load(path, NULL, &loaded))) {
+        weft_scope_open();
+        weft_array *ids =
+            weft_random_randint(weft_random_key(4), WEFT_DIMS(1, L), 0, 100, WEFT_INT32);
+        weft_array *a = weft_model_hidden(model, ids, &(weft_model_call){.caches = NULL}),
+                   *b = weft_model_hidden(loaded, ids, &(weft_model_call){.caches = NULL});
+        CHECK_CLOSE(weft_item(weft_max(weft_abs(weft_subtract(a, b)), WEFT_ALL_AXES, false)), 0, 0);
+        weft_scope_close(NULL);
+    }
+    weft_model_free(model);
+    weft_model_free(loaded);
 }
 
 /* Positions and types stay float32, which llama.cpp needs. */
@@ -233,5 +265,6 @@ static void what_files_cannot_express(void)
 }
 
 CHECK_MAIN("gguf_encoders", CHECK_CASE(hidden_states_are_the_references),
-           CHECK_CASE(blocks_are_similar), CHECK_CASE(tokens_and_pooling_are_the_checkpoints),
+           CHECK_CASE(layers_without_windows_stay_so), CHECK_CASE(blocks_are_similar),
+           CHECK_CASE(tokens_and_pooling_are_the_checkpoints),
            CHECK_CASE(other_linears_are_refused), CHECK_CASE(what_files_cannot_express))

@@ -2,6 +2,7 @@
 #include "train/run/contents.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/failure.h"
 #include "core/io/digest.h"
@@ -168,21 +170,39 @@ static bool go_on(void *context, int64_t done, const char *message)
     return !atomic_load(&((weft__contents *)context)->stop);
 }
 
-/* Hashes the lines of a text file; a file with NULs is not one. */
+/* Opens a regular file, without waiting for what is none; NULL: it is none, or an error. */
+static FILE *open_regular(const char *path)
+{
+    struct stat info;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *file =
+        fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? fdopen(fd, "rb") : NULL;
+    if (file == NULL && fd >= 0)
+        close(fd);
+    return file;
+}
+
+/* Hashes the lines of a text file; a file with NULs, or with longer lines, is not one. */
 static void hash_lines(weft__contents *c, entry *e)
 {
-    FILE *file = fopen(e->path, "rb");
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t n;
-    while (file && (n = getline(&line, &room, file)) > 0 && !atomic_load(&c->stop)) {
-        weft__sums_add(&e->lines, weft__hash_bytes(0, line, (size_t)n));
-        if (memchr(line, '\0', (size_t)n) != NULL) {
-            e->lines.n = 0;
-            break;
+    enum { LONGEST = 1 << 20 };
+    FILE *file = open_regular(e->path);
+    char *line = weft_malloc(LONGEST);
+    size_t n = 0;
+    bool text = true;
+    for (int byte = 0; file && line && text && byte != EOF && !atomic_load(&c->stop);) {
+        byte = getc_unlocked(file);
+        if (byte != EOF)
+            line[n++] = (char)byte;
+        text = byte != '\0' && (n < LONGEST || byte == '\n');
+        if (n > 0 && (byte == '\n' || byte == EOF)) {
+            weft__sums_add(&e->lines, weft__hash_bytes(0, line, n));
+            n = 0;
         }
     }
-    free(line);
+    if (!text)
+        e->lines.n = 0;
+    weft_free(line);
     if (file)
         fclose(file);
 }
