@@ -107,6 +107,8 @@ static weft_module *latent_new(const weft__decoder_config *c, const weft__layer 
     weft_nn_child(m, kv_b_proj,
                   weft_nn_linear_new(R, H * (l->qk_nope_head_dim + l->v_head_dim), false));
     weft_nn_child(m, o_proj, weft_nn_linear_new(H * l->v_head_dim, E, c->output_bias));
+    if (m->kv_b_proj)
+        ((weft_nn_linear *)m->kv_b_proj)->shared_rows = true;
     return weft_nn_finish(m);
 }
 

@@ -79,6 +79,11 @@ void weft_nn_lora_bank_free(weft_nn_lora_bank *bank)
     weft_free(bank);
 }
 
+static bool has_shared_rows(const weft_module *base)
+{
+    return base->type == &weft_nn_linear_type && ((const weft_nn_linear *)base)->shared_rows;
+}
+
 static weft_status take(void *context, const char *path, weft_module **field)
 {
     weft_nn_lora_member *member = context;
@@ -97,7 +102,7 @@ static weft_status take(void *context, const char *path, weft_module **field)
                               .name = m->module.name,
                               .module = &m->module};
     member->alone = member->alone || m->module.type == &weft_nn_lora_stack_type ||
-                    m->start_A != NULL || m->merged;
+                    m->start_A != NULL || m->merged || has_shared_rows(m->base);
     *field = m->base;
     return WEFT_OK;
 }

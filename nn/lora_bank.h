@@ -18,8 +18,9 @@ typedef struct weft__lora_parts {
 
 struct weft_nn_lora_member {
     weft__lora_parts parts; /* the modules are weft_nn_lora_linear */
-    bool alone;  /* in uniform batches only: of experts, or weft_nn_lora_bank_set_apart */
-    uint64_t id; /* never reused in a bank; above 0 */
+    bool alone;             /* in uniform batches only: of experts, of shared rows, or
+                             * weft_nn_lora_bank_set_apart */
+    uint64_t id;            /* never reused in a bank; above 0 */
 };
 
 struct weft_nn_lora_bank {

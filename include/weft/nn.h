@@ -274,6 +274,9 @@ typedef struct weft_nn_linear {
     weft_array *weight;
     weft_array *bias; /* may be NULL */
     bool int8;        /* use weft_linear_int8; initially false */
+    /* Its input may have rows that several sequences share, as keys in a cache: sequences with
+     * different adapters of it share no step (weft_nn_lora_bank). Initially false. */
+    bool shared_rows;
 } weft_nn_linear;
 WEFT_API weft_module *weft_nn_linear_new(int64_t in, int64_t out, bool bias);
 

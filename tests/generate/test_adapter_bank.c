@@ -24,6 +24,8 @@ static const char *const groups[][ADAPTERS + 1] = {
     {"lora-granite4"},
     {"lora-falcon-h1"},
     {"lora-nemotron-h"},
+    {"lora-minicpm3"},
+    {"lora-glm4-moe-lite"},
     {"lora-mixtral"},
     {"lora-qwen3-moe"},
 };
