@@ -39,7 +39,8 @@ static const weft_tensor *last_if(const weft_call *call, bool has_it, int before
 
 static bool is_coded(const weft_call *call)
 {
-    return call->in[1].dtype == WEFT_UINT8;
+    return call->op == &weft_op_attention_codes ||
+           (call->op == &weft_op_attention_pages && call->in[1].dtype == WEFT_UINT8);
 }
 
 /* The keys of a sequence without lengths. */

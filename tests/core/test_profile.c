@@ -162,6 +162,17 @@ static const counted calls[] = {
      WEFT_FLOAT32,
      {4, 2},
      true},
+    /* 4 of the 10 keys and values of 5 pages are not read. */
+    {"attention_pages",
+     &to_lengths,
+     2 * (2 + 3 + 4 + 0 + 1 + 2) * 4 * 16,
+     4 * 2 * 16 * 4,
+     {D4(2, 3, 4, 8), D4(5, 2, 2, 8), D4(5, 2, 2, 8), D2(2, 3), D1(2)},
+     5,
+     D4(2, 3, 4, 8),
+     WEFT_FLOAT32,
+     {4, 2},
+     true},
     /* 6 pairs, 2 heads: scores, dq and dk of 4 elements, dv and the scores' gradient of 5. */
     {"attention_vjp",
      &causal,
