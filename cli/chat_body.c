@@ -8,8 +8,6 @@
 
 #include "cli/lines.h"
 
-enum { MAX_TOKENS = 1024 };
-
 static void put(json_object *to, const char *key, json_object *value)
 {
     json_object_object_add(to, key, value);
@@ -19,6 +17,12 @@ static void put_number(json_object *to, const char *key, double value)
 {
     if (!isnan(value))
         put(to, key, json_object_new_double(value));
+}
+
+static void put_count(json_object *to, const char *key, int64_t value)
+{
+    if (value != CLI_ABSENT)
+        put(to, key, json_object_new_int64(value));
 }
 
 static void put_sampling(json_object *to, const cli_sampling *s)
@@ -32,11 +36,9 @@ static void put_sampling(json_object *to, const cli_sampling *s)
     put_number(to, "xtc_probability", s->xtc_probability);
     if (!isnan(s->xtc_probability))
         put_number(to, "xtc_threshold", s->xtc_threshold);
-    if (s->top_k != CLI_ABSENT)
-        put(to, "top_k", json_object_new_int64(s->top_k));
-    put(to, "max_tokens",
-        json_object_new_int64(s->max_tokens != CLI_ABSENT ? s->max_tokens : MAX_TOKENS));
-    put(to, "seed", json_object_new_int64(s->seed));
+    put_count(to, "top_k", s->top_k);
+    put_count(to, "max_tokens", s->max_tokens);
+    put_count(to, "seed", s->seed);
     if (s->logit_bias.n > 0) {
         json_object *biases = json_object_new_object();
         for (int i = 0; i < s->logit_bias.n; i++) {

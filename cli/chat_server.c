@@ -371,46 +371,20 @@ static const char *other_of(const chat_server *s)
     return NULL;
 }
 
-/* The other model's answer, in a session of its own. False: it has none. */
-static bool answer_as(chat_run *run, char *other, const char *text)
+weft_status chat_server_other(chat_run *run, char **other)
 {
-    chat_server *s = run->server;
-    char *own = s->model;
-    weft_session *session = NULL;
-    weft_status status = weft_session_new(NULL, NULL, run->chat, &run->options, &session);
-    const char *messages = weft_session_messages(run->session);
-    if (status == WEFT_OK)
-        status = messages != NULL ? weft_session_set_messages(session, messages)
-                                  : weft_fail(WEFT_MEMORY, "chat: no memory for the messages");
-    const int failures = run->failures;
-    if (status == WEFT_OK) {
-        printf("(%s)\n", weft_printable(other));
-        s->model = other;
-        chat_answer_of(run, session, text, false);
-        s->model = own;
-    } else {
-        chat_show_failure(run);
-    }
-    weft_session_free(session);
-    return run->failures == failures && run->stats.last.reason != WEFT_FINISH_CANCELLED;
+    *other = NULL;
+    const weft_status status = read_models(run->server);
+    const char *found = status == WEFT_OK ? other_of(run->server) : NULL;
+    *other = found != NULL ? weft_strdup(found) : NULL;
+    return found != NULL && *other == NULL ? weft_fail(WEFT_MEMORY, "chat: no memory for a name")
+                                           : status;
 }
 
-void chat_server_compare(chat_run *run, const char *text)
+void chat_server_answer_of(chat_run *run, char *model, weft_session *session, const char *text)
 {
-    chat_server *s = run->server;
-    if (read_models(s) != WEFT_OK) {
-        chat_show_failure(run);
-        return;
-    }
-    char *other = other_of(s) != NULL ? weft_strdup(other_of(s)) : NULL;
-    const char *message = *text != '\0' ? text : NULL;
-    if (other == NULL)
-        fputs("weft: /compare needs a second model of the server\n", stderr);
-    else if (message == NULL && !weft_session_rewind(run->session))
-        fputs("weft: /compare: there is no message yet: /compare TEXT\n", stderr);
-    else if (answer_as(run, other, message)) {
-        printf("(%s)\n", weft_printable(s->model));
-        chat_answer(run, message, false);
-    }
-    weft_free(other);
+    char *own = run->server->model;
+    run->server->model = model;
+    chat_answer_of(run, session, text, false);
+    run->server->model = own;
 }

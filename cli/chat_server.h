@@ -14,8 +14,11 @@ const char *chat_server_model(const chat_server *server);
 /* Lists the models, or chooses one (a name that is not empty). */
 weft_status chat_server_choose(chat_run *run, const char *name);
 
-/* Answers as the chosen model's base, then as itself. */
-void chat_server_compare(chat_run *run, const char *text);
+/* The name of the chosen model's base, or else of the first other model, which the caller frees;
+ * NULL: there is none. */
+weft_status chat_server_other(chat_run *run, char **other);
+/* As chat_answer_of, by another model. */
+void chat_server_answer_of(chat_run *run, char *model, weft_session *session, const char *text);
 
 /* The session that is answered next, instead of run->session. */
 void chat_server_use(chat_server *server, weft_session *session);

@@ -37,7 +37,8 @@ void cli_sampling_apply(const cli_sampling *sampling, const weft_model *model,
         o->order = (weft_sampler_order)sampling->order;
     if (sampling->max_tokens != CLI_ABSENT)
         options->max_tokens = sampling->max_tokens;
-    options->seed = (uint64_t)sampling->seed;
+    if (sampling->seed != CLI_ABSENT)
+        options->seed = (uint64_t)sampling->seed;
 }
 
 weft_status cli_sampling_protect(const weft_tokenizer *tokenizer, const weft_model *model,

@@ -27,7 +27,8 @@ typedef struct cli_sampling {
      .low = 1,                                                                                     \
      .high = CLI_ANY,                                                                              \
      .offset = offsetof(T, sampling.max_tokens),                                                   \
-     .help = "the most tokens to generate; default 256, of weft chat 1024"},                       \
+     .help = "the most tokens to generate; default 256, of weft chat 1024, with --server "         \
+             "the server's"},                                                                      \
         {.name = "temperature",                                                                    \
          .letter = 't',                                                                            \
          .kind = CLI_REAL,                                                                         \
@@ -115,9 +116,10 @@ typedef struct cli_sampling {
          .offset = offsetof(T, sampling.stop_tokens),                                              \
          .help = "stop at these tokens too, which are not part of the text"},                      \
     {                                                                                              \
-        .name = "seed", .letter = 's', .kind = CLI_INT, .value = "N", .fallback = "0", .low = 0,   \
-        .high = CLI_ANY, .offset = offsetof(T, sampling.seed),                                     \
-        .help = "the same seed chooses the same tokens"                                            \
+        .name = "seed", .letter = 's', .kind = CLI_INT, .value = "N", .low = 0, .high = CLI_ANY,   \
+        .offset = offsetof(T, sampling.seed),                                                      \
+        .help = "the same seed chooses the same tokens; default 0, of weft chat --server the "     \
+                "server's"                                                                         \
     }
 
 /* Sets `options` to the model's defaults, overridden by the command's options. Its lists point into

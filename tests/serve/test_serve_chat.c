@@ -188,11 +188,14 @@ static void wrong_usage_is_explained(void)
 
 /* ---- other servers -------------------------------------------------------------------------- */
 
-/* A server that lists a model and answers each chat with the same bytes. */
+/* A server that lists a model and answers each chat with the same bytes, or the first one with
+ * others. */
 static struct other {
     int listens, port;
     const char *models, *chat; /* whole answers of HTTP; NULL: a list with "m" */
+    const char *first;         /* the first chat's answer; NULL: that of all */
     bool stays;                /* the connection stays open after the chat's answer */
+    char asked[65536];         /* the last chat's request */
     atomic_int chats;
     pthread_t thread;
 } other;
@@ -219,7 +222,10 @@ static void serve_one(int s)
             break;
     }
     const bool chat = strncmp(request, "POST ", 5) == 0;
-    const char *text = chat ? other.chat : other.models != NULL ? other.models : MODELS;
+    const char *chats = other.chats == 0 && other.first != NULL ? other.first : other.chat;
+    const char *text = chat ? chats : other.models != NULL ? other.models : MODELS;
+    if (chat)
+        memcpy(other.asked, request, n + 1);
     for (size_t at = 0; at < strlen(text);) {
         const ssize_t m = send(s, text + at, strlen(text) - at, MSG_NOSIGNAL);
         if (m <= 0)
@@ -246,6 +252,7 @@ static void other_start(const char *models, const char *chat, bool stays)
     socklen_t size = sizeof at;
     other.models = models;
     other.chat = chat;
+    other.first = NULL;
     other.stays = stays;
     other.chats = 0;
     other.listens = socket(AF_INET, SOCK_STREAM, 0);
@@ -261,6 +268,40 @@ static void other_stop(void)
     shutdown(other.listens, SHUT_RDWR);
     pthread_join(other.thread, NULL);
     close(other.listens);
+}
+
+/* The last answer stays when the other model's answer to /compare fails. */
+static void a_failed_comparison_keeps_the_last_answer(void)
+{
+    other_start("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"data\": [{\"id\": \"m\"}, "
+                "{\"id\": \"other\"}]}",
+                "HTTP/1.1 500 No\r\nConnection: close\r\n\r\nbroken", false);
+    other.first = STREAM DELTA("content", "An answer.") END;
+    const output o =
+        weft_command("Hi\n/compare\n/history\n", "chat --server http://127.0.0.1:%d", other.port);
+    CHECK_EQ_INT(atomic_load(&other.chats), 2);
+    CHECK_CONTAINS(o.out, "(other)");
+    CHECK_CONTAINS(o.out, "\"content\": \"An answer.\"");
+    CHECK_CONTAINS(o.err, "broken");
+    other_stop();
+}
+
+/* Of the sampling options only those that are given are sent. */
+static void given_options_are_sent(void)
+{
+    static const char *const members[] = {"\"seed\":0", "\"max_tokens\":5", "\"top_k\":3"};
+    for (int given = 0; given < 2; given++) {
+        other_start(NULL, STREAM DELTA("content", "Yes") END, false);
+        const output o = weft_command(NULL, "chat --server http://127.0.0.1:%d -p Hi %s",
+                                      other.port, given ? "--seed 0 -n 5 --top-k 3" : "");
+        CHECK_EQ_INT(o.code, 0);
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(members[i], ":"), members[i]);
+            CHECK((strstr(other.asked, given ? members[i] : name) != NULL) == given);
+        }
+        other_stop();
+    }
 }
 
 static void failing_servers_are_explained(void)
@@ -393,6 +434,7 @@ static void the_shared_server_stops(void)
 CHECK_MAIN("serve_chat", CHECK_CASE(answers_are_those_of_the_server),
            CHECK_CASE(conversations_continue), CHECK_CASE(models_are_chosen_and_compared),
            CHECK_CASE(keys_are_sent), CHECK_CASE(wrong_usage_is_explained),
-           CHECK_CASE(failing_servers_are_explained), CHECK_CASE(reasoning_is_apart),
-           CHECK_CASE(a_timeout_ends_an_answer), CHECK_CASE(an_interrupt_stops_the_answer),
-           CHECK_CASE(the_shared_server_stops))
+           CHECK_CASE(a_failed_comparison_keeps_the_last_answer),
+           CHECK_CASE(given_options_are_sent), CHECK_CASE(failing_servers_are_explained),
+           CHECK_CASE(reasoning_is_apart), CHECK_CASE(a_timeout_ends_an_answer),
+           CHECK_CASE(an_interrupt_stops_the_answer), CHECK_CASE(the_shared_server_stops))
