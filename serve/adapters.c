@@ -347,7 +347,8 @@ static weft_status check_path(const loading *l)
     return WEFT_OK;
 }
 
-/* Records that a job's model has been loaded again, unless it was deleted meanwhile. */
+/* Records that a job's model has been loaded again, unless it was deleted meanwhile; what cannot be
+ * recorded is not served. */
 static weft_status keep_loaded(serve_request *r, loading *l)
 {
     serve_server *server = r->server;
@@ -357,9 +358,10 @@ static weft_status keep_loaded(serve_request *r, loading *l)
         status =
             serve_record_mark(server->teacher, &server->teacher->jobs, l->job, "unloaded", false);
     } else {
-        (void)serve_adapter_unlist(server, l->name);
         status = serve_refuse_unknown(r, "model", l->name);
     }
+    if (status != WEFT_OK)
+        (void)serve_adapter_unlist(server, l->name);
     hold_records(server, false);
     return status;
 }
@@ -388,10 +390,13 @@ static const serve_api load_api = {
 static weft_status begin(serve_request *r, loading *l)
 {
     weft_status status = serve_parse_body(r);
-    if (status == WEFT_OK && r->server->options.adapter_folder == NULL)
+    if (status != WEFT_OK)
+        return status;
+    status = read_names(r, l);
+    if (l->job[0] == '\0' && r->server->options.adapter_folder == NULL)
         return weft_fail(WEFT_UNSUPPORTED,
                          "adapters are loaded and unloaded by clients only with --adapter-dir");
-    return status == WEFT_OK ? read_names(r, l) : status;
+    return status;
 }
 
 weft_status serve_run_load_adapter(serve_request *r)

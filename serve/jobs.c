@@ -269,7 +269,7 @@ static weft_status check_ended(serve_request *r, const serve_teacher *teacher)
     if (record == NULL)
         return serve_refuse_unknown(r, "job", r->path);
     if (serve_job_model(record) != NULL)
-        return weft_fail(WEFT_INVALID, "the job's model is served: DELETE /v1/models/%s first",
+        return weft_fail(WEFT_INVALID, "the job's model is kept: DELETE /v1/models/%s first",
                          serve_job_model(record));
     return may_go(teacher, record)
                ? WEFT_OK

@@ -216,13 +216,15 @@ weft_status serve_record_mark(serve_teacher *teacher, const serve_records *recor
                               const char *key, bool value)
 {
     weft_status status = WEFT_OK;
+    bool same = false;
     for (int i = 0; i < 2; i++) { /* the second time back again, after a failure */
         pthread_mutex_lock(&teacher->lock);
         json_object *record = serve_record_find(records, id);
+        same = i == 0 && record != NULL && (serve_record_number(record, key) != 0) == value;
         if (record != NULL)
             serve_record_set(record, key, i == 0 ? value : !value);
         pthread_mutex_unlock(&teacher->lock);
-        if (i > 0 || (status = store(teacher, records, id)) == WEFT_OK)
+        if (same || i > 0 || (status = store(teacher, records, id)) == WEFT_OK)
             break;
     }
     return status;

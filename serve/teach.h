@@ -58,8 +58,8 @@ void serve_record_remove(serve_teacher *teacher, serve_records *records, const c
 /* Saves a record as it is now. Neither lock is held. */
 weft_status serve_record_store(serve_teacher *teacher, const serve_records *records,
                                const char *id);
-/* Sets a flag of a record and saves it; after a failure the flag is as before. `disk` is held, and
- * `lock` is not. */
+/* Sets a flag of a record and saves it if that is a change; after a failure the flag is as before.
+ * `disk` is held, and `lock` is not. */
 weft_status serve_record_mark(serve_teacher *teacher, const serve_records *records, const char *id,
                               const char *key, bool value);
 const char *serve_record_text(json_object *record, const char *key); /* of its object; or NULL */

@@ -26,6 +26,7 @@ static void models_and_jobs_can_be_deleted(void)
     char *model = weft_format("/v1/models/%s", name), *path = weft_format(JOBS "/%s", id),
          *folder = weft_format("%s/runs/%s", state, id);
     client_expect(port, "GET", model, NULL, 200, name);
+    client_expect(port, "DELETE", path, NULL, 400, "the job's model is kept: DELETE /v1/models/");
     client_expect(port, "DELETE", path, NULL, 400, model);
     client_expect(port, "DELETE", "/v1/models/storyteller", NULL, 400, "only models that jobs");
     client_expect(port, "DELETE", model, NULL, 200, "\"deleted\": true");
@@ -112,15 +113,20 @@ static void unloaded_models_stay_unloaded(void)
          *name = weft_strdup(client_text(job, "fine_tuned_model")),
          *model = weft_format("/v1/models/%s", name),
          *body = weft_format("{\"lora_name\": \"%s\"}", name),
-         *other = weft_format("{\"lora_name\": \"%s\", \"lora_path\": \"a\"}", name);
+         *other = weft_format("{\"lora_name\": \"%s\", \"lora_path\": \"a\"}", name),
+         *again = weft_format("{\"lora_name\": \"%s\", \"load_inplace\": true}", name);
     client_expect(serve_port(server), "POST", LOAD, body, 400, "loaded already");
     client_expect(serve_port(server), "POST", LOAD, other, 400, "the model of a job");
     disk_set(false, true);
     client_expect(serve_port(server), "POST", UNLOAD, body, 500, "the disk is broken");
     client_expect(serve_port(server), "GET", model, NULL, 200, name);
+    client_expect(serve_port(server), "POST", LOAD, again, 200, "loaded"); /* writes nothing */
     disk_set(false, false);
     client_expect(serve_port(server), "POST", UNLOAD, body, 200, "unloaded");
     client_expect(serve_port(server), "POST", UNLOAD, body, 404, "no adapter");
+    disk_set(false, true);
+    client_expect(serve_port(server), "POST", LOAD, body, 500, "the disk is broken");
+    disk_set(false, false);
     for (int i = 0; i < 2; i++) { /* unloaded, and loaded again */
         client_expect(serve_port(server), "GET", model, NULL, i == 0 ? 404 : 200, name);
         serve_stop(server, 0);
@@ -138,8 +144,42 @@ static void unloaded_models_stay_unloaded(void)
     weft_free(model);
     weft_free(body);
     weft_free(other);
+    weft_free(again);
     weft_free(id);
 }
+
+/* The model of a job is loaded without a folder of adapters. */
+static void models_of_jobs_need_no_folder(void)
+{
+    char state[512];
+    snprintf(state, sizeof state, "%s", check_temporary("folder"));
+    serve_server *server = open_server(state, NULL);
+    if (server == NULL)
+        return;
+    json_object *job;
+    char *id = train_model(serve_port(server), "", &job),
+         *model = weft_format("/v1/models/%s", client_text(job, "fine_tuned_model")),
+         *path = weft_format(JOBS "/%s", id),
+         *body = weft_format("{\"lora_name\": \"%s\"}", client_text(job, "fine_tuned_model"));
+    client_expect(serve_port(server), "POST", UNLOAD, body, 200, "unloaded");
+    serve_stop(server, 0);
+    server = client_server((serve_options){.rows = 2, .state = state, .teach = teach});
+    client_expect(serve_port(server), "GET", model, NULL, 404, "no model");
+    client_expect(serve_port(server), "DELETE", path, NULL, 400, "the job's model is kept");
+    client_expect(serve_port(server), "POST", LOAD, body, 200, "loaded");
+    client_expect(serve_port(server), "GET", model, NULL, 200, "storyteller");
+    client_expect(serve_port(server), "POST", UNLOAD, body, 200, "unloaded");
+    client_expect(serve_port(server), "POST", LOAD, "{\"lora_name\": \"a\", \"lora_path\": \"a\"}",
+                  501, "--adapter-dir");
+    client_expect(serve_port(server), "POST", LOAD, "{}", 501, "--adapter-dir");
+    serve_stop(server, 0);
+    json_object_put(job);
+    weft_free(model);
+    weft_free(path);
+    weft_free(body);
+    weft_free(id);
+}
+
 static void jobs_of_another_model_are_not_used(void)
 {
     const char *state = check_temporary("other");
@@ -337,6 +377,7 @@ static void metrics_are_read_in_pieces(void)
 }
 CHECK_MAIN("serve_models", CHECK_CASE(models_and_jobs_can_be_deleted),
            CHECK_CASE(a_model_is_deleted_once), CHECK_CASE(unloaded_models_stay_unloaded),
+           CHECK_CASE(models_of_jobs_need_no_folder),
            CHECK_CASE(jobs_of_another_model_are_not_used), CHECK_CASE(records_have_no_paths),
            CHECK_CASE(ended_jobs_make_room), CHECK_CASE(messages_of_a_job_are_bounded),
            CHECK_CASE(metrics_are_read_in_pieces))
