@@ -24,7 +24,7 @@ void serve_request_keep(serve_request *request)
 static void free_choice(serve_choice *c)
 {
     weft_free(c->ids);
-    weft_free(c->prompt);
+    serve_text_free(&c->prompt);
     serve_text_free(&c->text);
     serve_text_free(&c->reasoning);
     serve_text_free(&c->document);

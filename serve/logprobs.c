@@ -147,27 +147,54 @@ static weft_status score(void *context)
                : status;
 }
 
-static bool starts(const char *text, const unsigned char *bytes, size_t n)
+static bool starts(const char *at, const char *end, const void *bytes, size_t n)
 {
-    return n > 0 && strncmp(text, (const char *)bytes, n) == 0;
+    return n > 0 && n <= (size_t)(end - at) && memcmp(at, bytes, n) == 0;
+}
+
+static bool is_inside(char byte) /* of a character, and not its first */
+{
+    return (byte & 0xC0) == 0x80;
+}
+
+/* The end of a token that has parts of characters: those of no whole character are U+FFFD in the
+ * text, one for one or more of them. */
+static const char *pass_parts(const char *at, const char *end, const token_text *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        if (starts(at, end, t->bytes + i, 1))
+            at++;
+        else if (starts(at, end, replacement, strlen(replacement)))
+            at += strlen(replacement);
+    }
+    return at;
 }
 
 /* The end of a token within the prompt's text from `at` on, which may lack special tokens, and the
- * space before the first word. */
-static const char *pass_token(const char *at, const token_text *t, bool special)
+ * space before the first word, and may be spelled otherwise. */
+static const char *pass_token(const char *at, const char *end, const token_text *t, bool special)
 {
-    if (starts(at, t->bytes, t->n))
+    if (starts(at, end, t->bytes, t->n))
         return at + t->n;
-    if (t->n > 1 && t->bytes[0] == ' ' && starts(at, t->bytes + 1, t->n - 1))
+    if (t->n > 1 && t->bytes[0] == ' ' && starts(at, end, t->bytes + 1, t->n - 1))
         return at + t->n - 1;
-    return special ? at : at + strnlen(at, t->n);
+    if (at < end && is_inside(*at)) { /* the tokens before had a part of this character */
+        while (at < end && is_inside(*at))
+            at++;
+        return pass_token(at, end, t, special);
+    }
+    if (special)
+        return at;
+    if (t->bytes == t->raw)
+        return pass_parts(at, end, t);
+    return t->n < (size_t)(end - at) ? at + t->n : end;
 }
 
 /* Adds the prompt's tokens, each with its place in the text, in characters. */
 static void put_prompt(serve_choice *c, const scoring *s)
 {
     const weft_tokenizer *tokenizer = c->request->server->loaded.tokenizer;
-    const char *at = c->prompt;
+    const char *at = c->prompt.at, *end = at + c->prompt.n;
     serve_text *out = &c->prompt_logprobs;
     for (size_t i = 0; i < c->n_ids; i++) {
         token_text t;
@@ -176,39 +203,56 @@ static void put_prompt(serve_choice *c, const scoring *s)
         put_text(out, &t, i > 0 ? s->request.logprobs[i - 1] : NAN);
         if (i > 0)
             put_top(c, out, s->request.top + (i - 1) * (size_t)s->request.n_top, s->request.n_top);
-        serve_put(out, ", 'text_offset': %i}", c->offset);
-        const char *end = pass_token(at, &t, weft_tokenizer_is_special(tokenizer, c->ids[i]));
-        for (; at < end; at++)
-            c->offset += (*at & 0xC0) != 0x80;
+        serve_put(out, ", 'text_offset': %i}", c->prompt_offset);
+        const char *next = pass_token(at, end, &t, weft_tokenizer_is_special(tokenizer, c->ids[i]));
+        for (; at < next; at++)
+            c->prompt_offset += !is_inside(*at);
         weft_free(t.text);
     }
-    for (; *at != '\0'; at++)
-        c->offset += (*at & 0xC0) != 0x80;
+    for (; at < end; at++)
+        c->prompt_offset += !is_inside(*at);
+}
+
+static weft_status score_prompt(serve_choice *c, int64_t top)
+{
+    scoring s = {.model = c->request->server->loaded.model,
+                 .cancel = c->request->cancel,
+                 .request = {.text = {c->ids, c->n_ids}, .from = 1, .n_top = top}};
+    s.request.logprobs = weft_calloc(c->n_ids, sizeof *s.request.logprobs);
+    s.request.top = weft_calloc(c->n_ids * (size_t)top + 1, sizeof *s.request.top);
+    bool memory = s.request.logprobs != NULL && s.request.top != NULL;
+    weft_status status = memory ? serve_compute(c->request, score, &s) : WEFT_OK;
+    if (memory && status == WEFT_OK) {
+        put_prompt(c, &s);
+        memory = !c->prompt_logprobs.failed;
+    }
+    if (!memory)
+        status = weft_fail(WEFT_MEMORY, "out of memory for log-probabilities of the prompt");
+    c->scored = status == WEFT_OK;
+    weft_scored_free(&s.scored, 1);
+    weft_free(s.request.logprobs);
+    weft_free(s.request.top);
+    return status;
 }
 
 weft_status serve_score_prompt(serve_choice *c)
 {
     enum { JSON = 64 }; /* bytes of a token, by an estimate */
-    const serve_server *server = c->request->server;
-    const int64_t asked = c->request->settings.generate.top_logprobs,
-                  top = asked < server->vocabulary ? asked : server->vocabulary;
-    scoring s = {.model = server->loaded.model,
-                 .cancel = c->request->cancel,
-                 .request = {.text = {c->ids, c->n_ids}, .from = 1, .n_top = top}};
-    weft_status status = serve_hold(c->request, c->n_ids * (size_t)(top + 1) * JSON);
+    serve_request *r = c->request;
+    const int64_t asked = r->settings.generate.top_logprobs,
+                  top = asked < r->server->vocabulary ? asked : r->server->vocabulary;
+    serve_choice *first = c - c->index % r->settings.each; /* of those with this prompt */
+    weft_status status = serve_hold(r, c->n_ids * (size_t)(top + 1) * JSON);
     if (status != WEFT_OK)
         return status;
-    s.request.logprobs = weft_calloc(c->n_ids, sizeof *s.request.logprobs);
-    s.request.top = weft_calloc(c->n_ids * (size_t)top + 1, sizeof *s.request.top);
-    if (s.request.logprobs == NULL || s.request.top == NULL)
-        status = weft_fail(WEFT_MEMORY, "out of memory for log-probabilities of the prompt");
     c->computed = true;
+    pthread_mutex_lock(&r->sharing);
+    if (!first->scored)
+        status = score_prompt(first, top);
+    pthread_mutex_unlock(&r->sharing);
+    if (status == WEFT_OK && c != first)
+        serve_text_add(&c->prompt_logprobs, first->prompt_logprobs.at, first->prompt_logprobs.n);
     if (status == WEFT_OK)
-        status = serve_compute(c->request, score, &s);
-    if (status == WEFT_OK)
-        put_prompt(c, &s);
-    weft_scored_free(&s.scored, 1);
-    weft_free(s.request.logprobs);
-    weft_free(s.request.top);
+        c->offset = first->prompt_offset;
     return status;
 }

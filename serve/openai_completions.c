@@ -23,13 +23,19 @@ static void put_best(json_object *entry, serve_text *out)
 {
     json_object *best = json_object_object_get(entry, "top_logprobs");
     json_object *named = best != NULL ? json_object_new_object() : NULL;
+    out->failed = out->failed || (best != NULL && named == NULL);
     for (size_t k = 0; named != NULL && k <= json_object_array_length(best); k++) {
         const bool own = k == json_object_array_length(best);
         json_object *one = own ? entry : json_object_array_get_idx(best, k);
         const char *text = json_object_get_string(json_object_object_get(one, "token"));
-        if (!json_object_object_get_ex(named, text, NULL))
-            json_object_object_add(named, text,
-                                   json_object_get(json_object_object_get(one, "logprob")));
+        json_object *value = json_object_object_get(one, "logprob");
+        if (text == NULL)
+            out->failed = true;
+        else if (!json_object_object_get_ex(named, text, NULL) &&
+                 json_object_object_add(named, text, json_object_get(value)) != 0) {
+            json_object_put(value);
+            out->failed = true;
+        }
     }
     serve_put(out, "%o", named);
     json_object_put(named);
@@ -41,6 +47,7 @@ static void put_logprobs(serve_choice *c, const char *entries, serve_text *out)
     serve_text all = {0}, lists[4] = {0}; /* tokens, their log-probabilities, the best, offsets */
     serve_put(&all, "[%r]", entries);
     json_object *list = all.failed ? NULL : serve_parse(all.at);
+    out->failed = out->failed || list == NULL;
     const size_t n = list != NULL ? json_object_array_length(list) : 0;
     for (size_t k = 0; k < 4; k++)
         serve_text_add(&lists[k], "", 0);
@@ -89,10 +96,10 @@ static void put_choice(serve_choice *c, const serve_text *text, const char *entr
 static void event(serve_choice *c, const serve_event *event)
 {
     serve_text out = {0}, text = {0};
-    if (event->kind == SERVE_BEGIN && c->prompt == NULL)
+    if (event->kind == SERVE_BEGIN && c->prompt.at == NULL)
         return;
     if (event->kind == SERVE_BEGIN)
-        serve_put(&text, "%r", c->prompt);
+        serve_text_add(&text, c->prompt.at, c->prompt.n);
     else
         serve_text_add(&text, event->text, event->length);
     put_head(c->request, &out);
@@ -124,7 +131,7 @@ static void answer(serve_request *r, serve_text *out)
         serve_choice *c = &r->choices[i];
         serve_text text = {0}, *entries = &c->prompt_logprobs;
         serve_put(out, i > 0 ? ", " : "");
-        serve_put(&text, "%r", c->prompt != NULL ? c->prompt : "");
+        serve_text_add(&text, c->prompt.at, c->prompt.n);
         serve_text_add(&text, c->text.at, c->text.n);
         serve_put(entries, entries->n > 0 && c->logprobs.n > 0 ? ", " : "");
         serve_text_add(entries, c->logprobs.at, c->logprobs.n);
@@ -179,14 +186,15 @@ static weft_status read_prompt(serve_request *r, json_object *prompt, serve_choi
         status = weft_fail(WEFT_INVALID, "prompt: expected at least one token");
     if (status == WEFT_OK)
         status = serve_check_room(r, c->n_ids);
-    if (status == WEFT_OK && r->settings.echo && serve_plain(prompt) != NULL)
-        c->prompt = weft_strdup(serve_plain(prompt));
+    if (status == WEFT_OK && r->settings.echo && json_object_is_type(prompt, json_type_string))
+        serve_text_add(&c->prompt, json_object_get_string(prompt),
+                       (size_t)json_object_get_string_len(prompt));
     else if (status == WEFT_OK && r->settings.echo)
         status = weft_tokenizer_decode(tokenizer, c->ids, c->n_ids, WEFT_TOKENIZER_SKIP_SPECIAL,
-                                       &c->prompt, NULL);
-    if (status == WEFT_OK && r->settings.echo && c->prompt == NULL)
-        status = weft_fail(WEFT_MEMORY, "out of memory for the prompt");
-    return status;
+                                       &c->prompt.at, &c->prompt.n);
+    return status == WEFT_OK && c->prompt.failed
+               ? weft_fail(WEFT_MEMORY, "out of memory for the prompt")
+               : status;
 }
 
 /* The prompt of the choice before. */
@@ -195,8 +203,9 @@ static weft_status copy_prompt(serve_choice *c)
     const serve_choice *from = c - 1;
     c->ids = weft_malloc(from->n_ids * sizeof *c->ids);
     c->n_ids = from->n_ids;
-    c->prompt = from->prompt != NULL ? weft_strdup(from->prompt) : NULL;
-    if (c->ids == NULL || (c->prompt == NULL && from->prompt != NULL))
+    if (from->prompt.at != NULL)
+        serve_text_add(&c->prompt, from->prompt.at, from->prompt.n);
+    if (c->ids == NULL || c->prompt.failed)
         return weft_fail(WEFT_MEMORY, "out of memory for the prompt");
     memcpy(c->ids, from->ids, from->n_ids * sizeof *c->ids);
     return WEFT_OK;

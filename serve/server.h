@@ -114,8 +114,10 @@ struct serve_choice {
     size_t index;
     int32_t *ids; /* the prompt of a completion */
     size_t n_ids;
-    char *prompt;               /* its text, for echo */
+    serve_text prompt;          /* its text, for echo; .at NULL: none */
     serve_text prompt_logprobs; /* JSON values of its tokens, with text_offset */
+    int64_t prompt_offset;      /* characters of the prompt */
+    bool scored;                /* the two above are set, for all choices of the prompt */
 
     serve_text text, reasoning, document;
     serve_call *calls;
@@ -155,7 +157,7 @@ struct serve_request {
     atomic_int references;
     bool admitted;      /* counted in n_admitted */
     atomic_size_t held; /* bytes of the body, of its JSON values and its answers, by an estimate */
-    pthread_mutex_t sharing; /* of the two below */
+    pthread_mutex_t sharing; /* of the two below, and of scores */
     bool shared;             /* the choices' prompt is in the prompt cache */
     int64_t known;           /* its tokens that were there before */
 
@@ -432,7 +434,7 @@ weft_status serve_render(serve_request *request, char **text, size_t *length, si
 
 /* Adds a token to those whose text has not come yet. */
 void serve_add_logprob(serve_choice *choice, const weft_generated *token);
-/* Computes the log-probabilities of the tokens of a completion's prompt. */
+/* Computes the log-probabilities of the tokens of a completion's prompt, once for all choices. */
 weft_status serve_score_prompt(serve_choice *choice);
 
 /* ---- worker.c ------------------------------------------------------------------------------- */

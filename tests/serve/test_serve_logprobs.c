@@ -1,11 +1,14 @@
 /* tests/serve/test_serve_logprobs.c -- serve/logprobs.c: log-probabilities of answers and prompts,
  * compared with those of transformers. */
+#include <dlfcn.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/check.h"
 #include "tests/serve/client.h"
+#include "weft/batch.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
@@ -275,6 +278,124 @@ static void prompts_are_echoed_as_given(void)
     }
 }
 
+/* A NUL is a character of the prompt, for each choice. */
+static void prompts_may_have_a_nul(void)
+{
+    for (int form = 0; form < 4; form++) { /* without and with log-probabilities, one or two */
+        const int n = form % 2 + 1;
+        char *body = weft_format("{\"prompt\": \"a\\u0000b\", \"echo\": true, \"n\": %d, "
+                                 "\"max_tokens\": 0%s}",
+                                 n, form < 2 ? "" : ", \"logprobs\": 0");
+        json_object *root = client_json(port(), COMPLETIONS, body, 200);
+        for (int i = 0; i < n; i++) {
+            json_object *choice = json_object_array_get_idx(client_at(root, "choices"), (size_t)i),
+                        *text = client_at(choice, "text"),
+                        *offsets = client_at(choice, "logprobs.text_offset");
+            CHECK_EQ_INT(json_object_get_string_len(text), 3);
+            CHECK(memcmp(json_object_get_string(text), "a\0b", 3) == 0);
+            CHECK_EQ_INT(form < 2 ? 3 : json_object_array_length(offsets), 3);
+            for (size_t k = 0; form >= 2 && k < json_object_array_length(offsets); k++)
+                CHECK_EQ_INT((int)number(offsets, k), (int)k);
+        }
+        json_object_put(root);
+        weft_free(body);
+    }
+}
+
+/* Bytes that are no character are U+FFFD in the text, and the tokens after them are in place. */
+static void tokens_follow_invalid_bytes(void)
+{
+    static const struct {
+        const char *ids; /* 222: 0x80, 158: 0xE2, 226: 0x84, 105: 0xAC, 171: 0xEF, 123: 0xBF */
+        const char *text;
+    } cases[] = {
+        {"222", "\xEF\xBF\xBD"},
+        {"222, 222", "\xEF\xBF\xBD\xEF\xBF\xBD"},
+        {"158, 226", "\xEF\xBF\xBD"},
+        {"171", "\xEF\xBF\xBD"},
+        {"171, 123", "\xEF\xBF\xBD"},
+        {"171, 222", "\xEF\xBF\xBD"},
+        {"158, 226, 105", "\xE2\x84\xAC"},
+        {"2010, 158, 226, 105, 222", "On\xE2\x84\xAC\xEF\xBF\xBD"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *body = weft_format("{\"prompt\": [%s, 2010, 370], \"echo\": true, \"logprobs\": 0, "
+                                 "\"max_tokens\": 0}",
+                                 cases[i].ids),
+             *text = weft_format("%sOnce", cases[i].text);
+        json_object *root = client_json(port(), COMPLETIONS, body, 200);
+        json_object *offsets = client_at(root, "choices.0.logprobs.text_offset");
+        const size_t n = json_object_array_length(offsets);
+        int characters = 0;
+        for (const char *at = cases[i].text; *at != '\0'; at++)
+            characters += (*at & 0xC0) != 0x80;
+        CHECK_STR(client_text(root, "choices.0.text"), text);
+        CHECK(n > 2 && number(offsets, 0) == 0);
+        CHECK_EQ_INT((int)number(offsets, n - 2), characters);
+        CHECK_EQ_INT((int)number(offsets, n - 1), characters + 2);
+        json_object_put(root);
+        weft_free(body);
+        weft_free(text);
+    }
+}
+
+/* In the place of the library's, which it calls. */
+static atomic_int scored;
+
+weft_status weft_score(weft_model *model, const weft_score_request *requests, size_t n,
+                       const weft_batch_options *options, weft_scored *out)
+{
+    weft_status (*real)(weft_model *, const weft_score_request *, size_t,
+                        const weft_batch_options *, weft_scored *) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "weft_score");
+    scored++;
+    return real(model, requests, n, options, out);
+}
+
+static void a_prompt_is_scored_once_for_its_choices(void)
+{
+    json_object *cases = read_expected();
+    char *body = weft_format("{\"prompt\": [%s, %s], \"n\": 2, \"echo\": true, \"logprobs\": 1, "
+                             "\"max_tokens\": 2}",
+                             json_object_to_json_string(client_at(cases, "0.text")),
+                             json_object_to_json_string(client_at(cases, "1.text")));
+    scored = 0;
+    json_object *root = client_json(port(), COMPLETIONS, body, 200);
+    CHECK_EQ_INT(atomic_load(&scored), 2);
+    for (size_t i = 0; i < 4; i++) {
+        json_object *choice = json_object_array_get_idx(client_at(root, "choices"), i),
+                    *logprobs = client_at(choice, "logprobs");
+        check_values(logprobs, client_at(cases, i < 2 ? "0" : "1"), 1);
+        check_offsets(logprobs, client_text(choice, "text"));
+    }
+    json_object_put(root);
+    json_object_put(cases);
+    weft_free(body);
+}
+
+/* In the place of json-c's, which it calls: the parsers that can be made before one cannot. */
+static atomic_int parsers = -1;
+
+json_tokener *json_tokener_new_ex(int depth)
+{
+    json_tokener *(*real)(int) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "json_tokener_new_ex");
+    return parsers >= 0 && parsers-- == 0 ? NULL : real(depth);
+}
+
+/* Lists that cannot be made are a failure, and not empty. */
+static void log_probabilities_need_memory(void)
+{
+    parsers = 1; /* the body's */
+    client_reply r = client_ask(port(), "POST", COMPLETIONS,
+                                "{\"prompt\": \"A\", \"max_tokens\": 2, \"logprobs\": 1}");
+    CHECK_EQ_INT(atomic_load(&parsers), -1);
+    CHECK_EQ_INT(r.status, 500);
+    CHECK_CONTAINS(r.body, "out of memory");
+    parsers = -1;
+    client_free(&r);
+}
+
 static void the_shared_server_stops(void)
 {
     CHECK(port() > 0);
@@ -287,4 +408,7 @@ CHECK_MAIN("serve_logprobs", CHECK_CASE(log_probabilities_come_with_the_best),
            CHECK_CASE(marks_have_no_log_probabilities),
            CHECK_CASE(prompts_are_scored_as_by_transformers),
            CHECK_CASE(scored_prompts_come_in_streams_and_lists),
-           CHECK_CASE(prompts_are_echoed_as_given), CHECK_CASE(the_shared_server_stops))
+           CHECK_CASE(prompts_are_echoed_as_given), CHECK_CASE(prompts_may_have_a_nul),
+           CHECK_CASE(tokens_follow_invalid_bytes),
+           CHECK_CASE(a_prompt_is_scored_once_for_its_choices),
+           CHECK_CASE(log_probabilities_need_memory), CHECK_CASE(the_shared_server_stops))
