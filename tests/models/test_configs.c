@@ -170,65 +170,65 @@ static void folders_that_are_not_read(void)
     weft_free(gguf);
 }
 
+/* Values that no model has, and messages. */
+static const char *const wrong[][2] = {
+    /* zero would mean no scale, or other norms */
+    {"\"granite\",\"logits_scaling\":0", "logits_scaling: expected a positive number, got 0"},
+    {"\"granite\",\"residual_multiplier\":-1", "residual_multiplier: expected a positive"},
+    {"\"granitemoehybrid\",\"num_local_experts\":0,\"mamba_n_groups\":3",
+     "mamba_n_heads: expected a multiple of mamba_n_groups 3, got 128"},
+    {"\"granitemoehybrid\",\"num_local_experts\":0,\"mamba_d_conv\":1",
+     "mamba_d_conv: expected 2 to 256, got 1"},
+    {"\"granitemoehybrid\",\"num_experts_per_tok\":9",
+     "num_experts_per_tok: expected at most 8, got 9"},
+    {"\"granitemoehybrid\",\"time_step_limit\":[0.1,0.001]",
+     "time_step_limit: expected a number of at least 0 and a larger one, got 0.1 and 0.001"},
+    {"\"granitemoehybrid\",\"time_step_limit\":[0.1]", "time_step_limit"},
+    {"\"granitemoehybrid\",\"time_step_limit\":[\"a\",1]",
+     "time_step_limit: expected a number of at least 0 and a larger one, got nan and 1"},
+    {"\"falcon_h1\",\"key_multiplier\":0", "key_multiplier: expected a number other than 0, got 0"},
+    {"\"falcon_h1\",\"mamba_n_heads\":16,\"ssm_multipliers\":[1,1]",
+     "ssm_multipliers: expected 5 numbers, got 2"},
+    {"\"falcon_h1\",\"mamba_n_heads\":16,\"mlp_multipliers\":[1,0]",
+     "mlp_multipliers[1]: expected a number other than 0"},
+    {"\"falcon_h1\",\"mamba_d_ssm\":96,\"mamba_d_head\":4",
+     "mamba_n_heads: expected a divisor of the width of all heads, 96, with heads of"},
+    {"\"nemotron_h\",\"n_group\":2", "n_group: groups of experts are unsupported"},
+    {"\"nemotron_h\",\"mlp_hidden_act\":\"silu\"", "others than relu2 and silu are unsupported"},
+    {"\"nemotron_h\",\"layers_block_type\":[\"mlp\"]",
+     "unsupported without a layer of Mamba 2 or attention"},
+    {"\"nemotron_h\",\"hybrid_override_pattern\":\"MX\"",
+     "hybrid_override_pattern: layer 1: unsupported kind: expected one of linear_attention"},
+    {"\"nemotron_h\",\"layers_block_type\":[]", "num_hidden_layers: expected 1 to 4096, got 0"},
+    {"\"nemotron_h\",\"hybrid_override_pattern\":\"ME\",\"n_routed_experts\":0",
+     "n_routed_experts: expected at least 1 with layers of experts, got 0"},
+    {"\"nemotron_h\",\"hybrid_override_pattern\":\"M*\",\"num_hidden_layers\":3",
+     "num_hidden_layers: expected the number of kinds of layers, 2, got 3"},
+    {"\"nemotron_h\",\"mamba_num_heads\":9",
+     "mamba_num_heads: expected a multiple of n_groups 8, got 9"},
+    {"\"lfm2_moe\",\"num_dense_layers\":-1", "0 and a positive number, got -1"},
+    {"\"lfm2_moe\",\"routed_scaling_factor\":0", "got 2 and 0"},
+    {"\"lfm2\",\"conv_L_cache\":1", "conv_L_cache: expected 2 to 256, got 1"},
+    {"\"lfm3\",\"num_hidden_layers\":2", "rope_parameters: expected those of full_attention"},
+    {"\"lfm3\",\"sliding_window\":0,\"rope_parameters\":{\"full_attention\":{\"rope_type\":"
+     "\"default\"},\"sliding_attention\":{\"rope_type\":\"default\"}}",
+     "sliding_window: expected a positive number, got 0"},
+    {"\"lfm2\",\"block_multiple_of\":0", "block_multiple_of, block_ffn_dim_multiplier: "},
+    {"\"cohere2\",\"logit_scale\":0", "logit_scale: expected positive numbers"},
+    {"\"cohere2\",\"layer_norm_eps\":0", "layer_norm_eps, logit_scale: expected positive"},
+};
+
 static void values_that_no_model_has(void)
 {
-    static const char *const all[][2] = {
-        /* zero would mean no scale, or other norms */
-        {"\"granite\",\"logits_scaling\":0", "logits_scaling: expected a positive number, got 0"},
-        {"\"granite\",\"residual_multiplier\":-1", "residual_multiplier: expected a positive"},
-        {"\"granitemoehybrid\",\"num_local_experts\":0,\"mamba_n_groups\":3",
-         "mamba_n_heads: expected a multiple of mamba_n_groups 3, got 128"},
-        {"\"granitemoehybrid\",\"num_local_experts\":0,\"mamba_d_conv\":1",
-         "mamba_d_conv: expected 2 to 256, got 1"},
-        {"\"granitemoehybrid\",\"num_experts_per_tok\":9",
-         "num_experts_per_tok: expected at most 8, got 9"},
-        {"\"granitemoehybrid\",\"time_step_limit\":[0.1,0.001]",
-         "time_step_limit: expected a number of at least 0 and a larger one, got 0.1 and 0.001"},
-        {"\"granitemoehybrid\",\"time_step_limit\":[0.1]", "time_step_limit"},
-        {"\"granitemoehybrid\",\"time_step_limit\":[\"a\",1]",
-         "time_step_limit: expected a number of at least 0 and a larger one, got nan and 1"},
-        {"\"falcon_h1\",\"key_multiplier\":0",
-         "key_multiplier: expected a number other than 0, got 0"},
-        {"\"falcon_h1\",\"mamba_n_heads\":16,\"ssm_multipliers\":[1,1]",
-         "ssm_multipliers: expected 5 numbers, got 2"},
-        {"\"falcon_h1\",\"mamba_n_heads\":16,\"mlp_multipliers\":[1,0]",
-         "mlp_multipliers[1]: expected a number other than 0"},
-        {"\"falcon_h1\",\"mamba_d_ssm\":96,\"mamba_d_head\":4",
-         "mamba_n_heads: expected a divisor of the width of all heads, 96, with heads of"},
-        {"\"nemotron_h\",\"n_group\":2", "n_group: groups of experts are unsupported"},
-        {"\"nemotron_h\",\"mlp_hidden_act\":\"silu\"",
-         "others than relu2 and silu are unsupported"},
-        {"\"nemotron_h\",\"layers_block_type\":[\"mlp\"]",
-         "unsupported without a layer of Mamba 2 or attention"},
-        {"\"nemotron_h\",\"hybrid_override_pattern\":\"MX\"",
-         "hybrid_override_pattern: layer 1: unsupported kind: expected one of linear_attention"},
-        {"\"nemotron_h\",\"layers_block_type\":[]", "num_hidden_layers: expected 1 to 4096, got 0"},
-        {"\"nemotron_h\",\"hybrid_override_pattern\":\"ME\",\"n_routed_experts\":0",
-         "n_routed_experts: expected at least 1 with layers of experts, got 0"},
-        {"\"nemotron_h\",\"hybrid_override_pattern\":\"M*\",\"num_hidden_layers\":3",
-         "num_hidden_layers: expected the number of kinds of layers, 2, got 3"},
-        {"\"nemotron_h\",\"mamba_num_heads\":9",
-         "mamba_num_heads: expected a multiple of n_groups 8, got 9"},
-        {"\"lfm2_moe\",\"num_dense_layers\":-1", "0 and a positive number, got -1"},
-        {"\"lfm2_moe\",\"routed_scaling_factor\":0", "got 2 and 0"},
-        {"\"lfm2\",\"conv_L_cache\":1", "conv_L_cache: expected 2 to 256, got 1"},
-        {"\"lfm3\",\"num_hidden_layers\":2", "rope_parameters: expected those of full_attention"},
-        {"\"lfm3\",\"sliding_window\":0,\"rope_parameters\":{\"full_attention\":{\"rope_type\":"
-         "\"default\"},\"sliding_attention\":{\"rope_type\":\"default\"}}",
-         "sliding_window: expected a positive number, got 0"},
-        {"\"lfm2\",\"block_multiple_of\":0", "block_multiple_of, block_ffn_dim_multiplier: "},
-        {"\"cohere2\",\"logit_scale\":0", "logit_scale: expected positive numbers"},
-        {"\"cohere2\",\"layer_norm_eps\":0", "layer_norm_eps, logit_scale: expected positive"},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         weft_config *config = NULL;
         weft_model *model = NULL;
-        char *text = weft_format("{\"model_type\":%s}", all[i][0]);
+        char *text = weft_format("{\"model_type\":%s}", wrong[i][0]);
         if (CHECK_OK(weft_config_parse(text, "config.json", &config))) {
-            const bool unsupported = strstr(all[i][1], "unsupported") != NULL;
+            const bool unsupported = strstr(wrong[i][1], "unsupported") != NULL;
             CHECK_STATUS(weft_model_new(config, &model),
                          unsupported ? WEFT_UNSUPPORTED : WEFT_INVALID);
-            CHECK_CONTAINS(weft_error_message(), all[i][1]);
+            CHECK_CONTAINS(weft_error_message(), wrong[i][1]);
         }
         weft_config_free(config);
         weft_free(text);
