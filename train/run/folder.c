@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/eval/pause.h"
@@ -305,13 +306,22 @@ static weft_status resume(weft__run *run, weft__run_state *state)
     return WEFT_OK;
 }
 
-/* Locks the folder, so that two runs cannot write to it. On file systems without locks the folder
- * is not locked. */
+/* Locks the folder, so that two runs cannot write to it. A run that was killed while it started a
+ * program holds its lock until the program has begun, so this tries for a second. On file systems
+ * without locks the folder is not locked. */
 static weft_status lock_folder(weft__run *run)
 {
+    enum { TRIES = 20 };
+    const struct timespec slice = {.tv_nsec = 50000000};
     const char *folder = run->trainer->o.folder;
     run->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (run->lock >= 0 && flock(run->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    bool locked =
+        run->lock >= 0 && flock(run->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    for (int i = 0; locked && i < TRIES; i++) {
+        nanosleep(&slice, NULL);
+        locked = flock(run->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    }
+    if (locked)
         return weft_fail(WEFT_INVALID, "%s: another run is writing there", folder);
     return WEFT_OK;
 }
