@@ -40,8 +40,14 @@ void weft__batch_page_caches(weft_running_batch *b)
             ring->k.paged = ring->v.paged = true;
         }
     }
-    if (tokens == 0) /* prompts are processed in caches of their own, in what is left */
-        tokens = weft__cache_fitting(b->model, &b->cache, (int64_t)b->most) / 4 * 3;
+    /* Prompts are processed in caches of their own, in what is left. Where the windows and states
+     * of all rows leave no room, fewer rows at a time have some. */
+    for (int64_t rows = (int64_t)b->most; tokens == 0; rows /= 2) {
+        tokens = weft__cache_fitting(b->model, &b->cache, rows) / 4 * 3;
+        if (tokens >= 2 * rows * WEFT__PAGE || rows <= 1)
+            break;
+        tokens = 0;
+    }
     b->pages.most = tokens / WEFT__PAGE;
 }
 

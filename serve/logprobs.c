@@ -246,10 +246,13 @@ weft_status serve_score_prompt(serve_choice *c)
     if (status != WEFT_OK)
         return status;
     c->computed = true;
-    pthread_mutex_lock(&r->sharing);
+    const bool shared = r->settings.each > 1;
+    if (shared)
+        pthread_mutex_lock(&r->sharing);
     if (!first->scored)
         status = score_prompt(first, top);
-    pthread_mutex_unlock(&r->sharing);
+    if (shared)
+        pthread_mutex_unlock(&r->sharing);
     if (status == WEFT_OK && c != first)
         serve_text_add(&c->prompt_logprobs, first->prompt_logprobs.at, first->prompt_logprobs.n);
     if (status == WEFT_OK)
