@@ -478,7 +478,8 @@ static void system_messages_are_merged_where_a_template_takes_one(void)
         sprintf(body + n, "\"}]}");
         client_reply r = client_ask(serve_port(server), "POST", "/v1/chat/completions", body);
         json_tokener *strict = json_tokener_new();
-        json_tokener_set_flags(strict, JSON_TOKENER_VALIDATE_UTF8);
+        if (json_c_version_num() < 17 << 8) /* later ones take valid text for invalid */
+            json_tokener_set_flags(strict, JSON_TOKENER_VALIDATE_UTF8);
         root = json_tokener_parse_ex(strict, r.body, (int)r.length);
         const char *message = client_text(root, "error.message");
         CHECK_EQ_INT(r.status, 400);
