@@ -165,7 +165,6 @@ weft_status serve_parse_body(serve_request *request)
             413, "body: its values would take %zu bytes, more than %zu", bytes, most);
         return serve_refuse(request, &error);
     }
-    /* json-c 0.18 takes valid text for invalid, if it is to check that. */
     const size_t valid = count_valid((const unsigned char *)body->at, body->n);
     if (valid < body->n)
         return weft_fail(WEFT_INVALID, "body: byte %zu: invalid UTF-8", valid);
@@ -174,7 +173,8 @@ weft_status serve_parse_body(serve_request *request)
     json_tokener *tokener = json_tokener_new_ex(DEPTH);
     if (tokener == NULL)
         return weft_fail(WEFT_MEMORY, "out of memory for the body");
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+    if (json_c_version_num() < 18 << 8) /* 0.18 then refuses all characters that are not ASCII */
+        json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
     if (body->n > 0) /* with its NUL, which ends a number */
         request->json = json_tokener_parse_ex(tokener, body->at, (int)body->n + 1);
     const enum json_tokener_error error = json_tokener_get_error(tokener);
