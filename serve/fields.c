@@ -187,5 +187,7 @@ weft_status serve_parse_body(serve_request *request)
         return weft_fail(WEFT_INVALID, "body: byte %zu: %s", at, json_tokener_error_desc(error));
     if (!json_object_is_type(request->json, json_type_object))
         return weft_fail(WEFT_INVALID, "body: expected a JSON object");
+    if (at < body->n && at + strspn(body->at + at, " \t\r\n") < body->n)
+        return weft_fail(WEFT_INVALID, "body: byte %zu: expected nothing after the object", at);
     return serve_choose_model(request);
 }
