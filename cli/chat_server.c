@@ -357,7 +357,7 @@ void chat_server_use(chat_server *server, weft_session *session)
 
 /* ---- /compare ------------------------------------------------------------------------------- */
 
-/* The base of the chosen model, or else the first other model; NULL: there is none. */
+/* The base of the chosen model, or else the first other model; NULL: it has only one. */
 static const char *other_of(const chat_server *s)
 {
     const char *parent = model_at(s, find(s, s->model), "parent");

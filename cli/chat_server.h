@@ -15,7 +15,7 @@ const char *chat_server_model(const chat_server *server);
 weft_status chat_server_choose(chat_run *run, const char *name);
 
 /* The name of the chosen model's base, or else of the first other model, which the caller frees;
- * NULL: there is none. */
+ * NULL: the server has no other one. */
 weft_status chat_server_other(chat_run *run, char **other);
 /* As chat_answer_of, by another model. */
 void chat_server_answer_of(chat_run *run, char *model, weft_session *session, const char *text);

@@ -113,7 +113,7 @@ static weft_status read_values(const scoring *s, weft_array *hidden, const targe
     return status;
 }
 
-/* Copies the most probable tokens in the place of a target; the target's own log-probability is
+/* Copies the most probable tokens at the position of a target; the target's own log-probability is
  * the same number there. */
 static void copy_top(const scoring *s, const values *v, size_t i, const weft_score_request *r,
                      size_t index, int32_t id)

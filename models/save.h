@@ -36,7 +36,7 @@ weft_array *weft__part_of(const weft__decoder_config *c, const char *path, weft_
                           int part);
 
 /* For adapters: the same of parameters whose parts are the halves of their rows. And for the path
- * of a module that is a half, 0 or 1, the paths of the whole and of the other half; -1: it is none.
+ * of a module that is a half, 0 or 1, the paths of the whole and of the other half; -1: not a half.
  */
 bool weft__half_name(const char *path, int half, char *out, size_t size);
 int weft__half_of(const char *path, char *whole, char *other, size_t size);

@@ -60,7 +60,7 @@ void disk_open(void)
     disk_set(false, false);
 }
 
-/* In the place of the library's, which it calls. */
+/* Replaces the library's function, and calls it. */
 weft_status weft_file_write(const char *path, const void *data, size_t size)
 {
     weft_status (*real)(const char *, const void *, size_t) = NULL;

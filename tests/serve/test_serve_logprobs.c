@@ -360,7 +360,7 @@ static void tokens_follow_invalid_bytes(void)
     }
 }
 
-/* In the place of the library's, which it calls. */
+/* Replaces the library's function, and calls it. */
 static atomic_int scored;
 
 weft_status weft_score(weft_model *model, const weft_score_request *requests, size_t n,
@@ -394,7 +394,7 @@ static void a_prompt_is_scored_once_for_its_choices(void)
     weft_free(body);
 }
 
-/* In the place of json-c's, which it calls: the parsers that can be made before one cannot. */
+/* Replaces json-c's function, and calls it. `parsers`: how many succeed before one fails. */
 static atomic_int parsers = -1;
 
 json_tokener *json_tokener_new_ex(int depth)

@@ -170,7 +170,7 @@ static bool go_on(void *context, int64_t done, const char *message)
     return !atomic_load(&((weft__contents *)context)->stop);
 }
 
-/* Opens a regular file, without waiting for what is none; NULL: it is none, or an error. */
+/* Opens a regular file; NULL for a pipe, a terminal or an error, without waiting. */
 static FILE *open_regular(const char *path)
 {
     struct stat info;
