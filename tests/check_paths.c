@@ -2,6 +2,7 @@
 #include "tests/check_paths.h"
 
 #include <ftw.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@ typedef struct path {
     char text[];
 } path;
 
+/* Threads of a suite ask for paths at once: ranks, clients of a server. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static path *paths;
 static char *temporary;
 
@@ -27,8 +30,10 @@ static const char *join(const char *folder, const char *name)
         exit(EXIT_FAILURE);
     }
     snprintf(p->text, size, "%s/%s", folder, name);
+    pthread_mutex_lock(&lock);
     p->next = paths;
     paths = p;
+    pthread_mutex_unlock(&lock);
     return p->text;
 }
 
@@ -56,15 +61,16 @@ const char *check_built(const char *name)
 
 const char *check_temporary(const char *name)
 {
+    pthread_mutex_lock(&lock);
     if (!temporary) {
         const char *folder = getenv("TMPDIR");
-        const char *pattern = join(folder ? folder : "/tmp", "weft-test-XXXXXX");
-        temporary = strdup(pattern);
-        if (!temporary || !mkdtemp(temporary)) {
-            perror(pattern);
+        if (asprintf(&temporary, "%s/weft-test-XXXXXX", folder ? folder : "/tmp") < 0 ||
+            !mkdtemp(temporary)) {
+            perror("tests: temporary folder");
             exit(EXIT_FAILURE);
         }
     }
+    pthread_mutex_unlock(&lock);
     return join(temporary, name);
 }
 

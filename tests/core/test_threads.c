@@ -1,4 +1,5 @@
-/* tests/core/test_threads.c -- building, evaluating and sharing arrays from several threads. */
+/* tests/core/test_threads.c -- building, evaluating and sharing arrays from several threads, and
+ * the functions of tests that threads call. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -51,4 +52,26 @@ static void eight_threads_share_an_array(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("threads", CHECK_CASE(eight_threads_share_an_array))
+static void *ask(void *argument)
+{
+    const char **path = argument;
+    for (int round = 0; round < ROUNDS; round++)
+        *path = check_temporary("t");
+    return NULL;
+}
+
+/* A path that one thread loses is a leak; two temporary folders are a file that is not found. */
+static void eight_threads_ask_for_paths(void)
+{
+    pthread_t threads[THREADS];
+    const char *found[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ_INT(pthread_create(&threads[i], NULL, ask, &found[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK_STR(found[i], check_temporary("t"));
+    }
+}
+
+CHECK_MAIN("threads", CHECK_CASE(eight_threads_share_an_array),
+           CHECK_CASE(eight_threads_ask_for_paths))
