@@ -1,11 +1,9 @@
 /* nn/dora.c -- the magnitudes of DoRA adapters: row norms, and the factors of rows. */
-#include <string.h>
-
 #include "nn/lora.h"
 #include "weft/transforms.h"
 
 /* PART: most elements of a weight that are decoded or squared at a time. */
-enum { N_ARRAYS = 4, PART = 1 << 22 };
+enum { PART = 1 << 22 };
 
 static weft_array *wide(weft_array *a)
 {
@@ -51,90 +49,12 @@ static weft_array *norms_of_sum(weft_array *W, weft_array *A, weft_array *B, dou
     return weft_sqrt(weft_add(squared_norms(W, 0, weft_dim(W, 0)), more));
 }
 
-static void find_arrays(const weft_nn_lora_linear *m, weft_array *out[N_ARRAYS])
-{
-    out[0] = *weft_nn_find(m->base, "weight");
-    out[1] = m->lora_A;
-    out[2] = m->lora_B;
-    out[3] = m->lora_magnitude_vector;
-}
-
-/* Whether the kept factor is valid. Transforms put other arrays into the slots, for which it is
- * not. */
-static bool is_kept(const weft_nn_lora_linear *m)
-{
-    weft_array *now[N_ARRAYS];
-    find_arrays(m, now);
-    return m->factor && memcmp(now, m->factor_of, sizeof now) == 0;
-}
-
 weft_array *weft__dora_factor(const weft_nn_lora_linear *m)
 {
-    if (is_kept(m))
+    if (m->factor && weft__lora_is_kept(m))
         return m->factor;
     weft_array *W = weft__lora_weight(m, m->lora_B);
     weft_array *A = weft_stop_gradient(wide(m->lora_A)), *B = weft_stop_gradient(wide(m->lora_B));
     weft_array *norms = weft_stop_gradient(norms_of_sum(W, A, B, m->scale));
     return weft_divide(wide(m->lora_magnitude_vector), norms);
-}
-
-void weft__dora_keep(weft_nn_lora_linear *m, weft_array *factor, bool for_arrays)
-{
-    weft_array *now[N_ARRAYS] = {0}, *before = m->factor;
-    if (factor && for_arrays)
-        find_arrays(m, now);
-    m->factor = factor ? weft_keep(factor) : NULL;
-    weft_drop(before);
-    for (int i = 0; i < N_ARRAYS; i++) {
-        weft_array *old = m->factor_of[i];
-        m->factor_of[i] = now[i] ? weft_keep(now[i]) : NULL;
-        weft_drop(old);
-    }
-}
-
-/* Whether the module is an adapter whose factor would be computed by every call. */
-static bool lacks_factor(const weft_module *module)
-{
-    const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)module;
-    return module->type == &weft_nn_lora_linear_type && m->lora_magnitude_vector && !m->merged &&
-           !is_kept(m);
-}
-
-static weft_status share(void *found, const char *path, weft_module **field)
-{
-    (void)path;
-    if (lacks_factor(*field)) {
-        weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
-        weft__dora_keep(m, weft__dora_factor(m), true);
-        *(weft_nn_lora_linear **)found = m;
-    }
-    return WEFT_OK;
-}
-
-weft_nn_lora_linear *weft__dora_share(weft_module *head)
-{
-    weft_nn_lora_linear *found = NULL;
-    (void)weft_nn_visit_modules(head, share, &found); /* ends early only if a path is too long */
-    return found;
-}
-
-static weft_status settle(void *context, const char *path, weft_module **field)
-{
-    (void)context;
-    (void)path;
-    if (!lacks_factor(*field))
-        return WEFT_OK;
-    weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
-    weft_scope_open_lean();
-    weft_array *factor = weft__dora_factor(m);
-    const weft_status status = weft_eval(factor);
-    if (status == WEFT_OK)
-        weft__dora_keep(m, factor, true);
-    weft_scope_close(NULL);
-    return status;
-}
-
-weft_status weft__dora_settle(weft_module *tree)
-{
-    return weft_nn_visit_modules(tree, settle, NULL);
 }

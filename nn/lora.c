@@ -35,21 +35,29 @@ static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_ar
 weft_array *weft__lora_factor(const weft_nn_lora_linear *m, weft_array *factor, weft_dtype dtype)
 {
     const bool narrow = dtype == WEFT_FLOAT16 || dtype == WEFT_BFLOAT16;
-    return m->module.training && narrow && !m->start_A ? weft_astype(factor, dtype) : factor;
+    return narrow && !m->start_A ? weft_astype(factor, dtype) : factor;
 }
 
-/* scale x A^T: (..., R). The scale is applied to this product, which is small. */
-static weft_array *reduced(const weft_nn_lora_linear *m, weft_array *x, weft_array *A)
+void weft__lora_ready(const weft_nn_lora_linear *m, weft_dtype dtype, weft_array *out[2])
 {
-    x = weft_linear(x, weft__lora_factor(m, A, weft_dtype_of(x)), NULL);
-    return weft_scale(x, m->scale);
+    const bool kept = m->ready[0] && dtype == weft__lora_kept_dtype(m) && weft__lora_is_kept(m);
+    out[0] = kept ? m->ready[0] : weft__lora_factor(m, weft__lora_A(m), dtype);
+    out[1] = kept ? m->ready[1] : weft__lora_factor(m, weft_scale(m->lora_B, m->scale), dtype);
 }
 
-/* scale (x A^T) B^T */
-static weft_array *low_rank(const weft_nn_lora_linear *m, weft_array *x, weft_array *A,
-                            weft_array *B)
+/* A product (..., R), and the matrix whose product with it is scale (x A^T) B^T. While training,
+ * the scale is applied to the first, which is small, otherwise to lora_B, once for many calls. */
+static weft_array *reduced(const weft_nn_lora_linear *m, weft_array *x, weft_array **B)
 {
-    return weft_linear(reduced(m, x, A), weft__lora_factor(m, B, weft_dtype_of(x)), NULL);
+    weft_array *ready[2];
+    if (m->module.training || m->start_A) {
+        *B = weft__lora_factor(m, m->lora_B, weft_dtype_of(x));
+        x = weft_linear(x, weft__lora_factor(m, m->lora_A, weft_dtype_of(x)), NULL);
+        return weft_scale(x, m->scale);
+    }
+    weft__lora_ready(m, weft_dtype_of(x), ready);
+    *B = ready[1];
+    return weft_linear(x, ready[0], NULL);
 }
 
 bool weft__is_lora(const weft_module *m)
@@ -76,8 +84,12 @@ weft_array *weft__lora_weight(const weft_nn_lora_linear *m, const weft_array *x)
 
 weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x)
 {
-    weft_array *delta = low_rank(m, x, m->lora_A, m->lora_B);
-    return m->start_A ? weft_subtract(delta, low_rank(m, x, m->start_A, m->start_B)) : delta;
+    weft_array *B, *low = reduced(m, x, &B);
+    weft_array *delta = weft_linear(low, B, NULL);
+    if (m->start_A == NULL)
+        return delta;
+    low = weft_scale(weft_linear(x, m->start_A, NULL), m->scale);
+    return weft_subtract(delta, weft_linear(low, m->start_B, NULL));
 }
 
 static weft_array *product(weft_array *B, weft_array *A)
@@ -109,10 +121,9 @@ static weft_array *as_sum(const weft_nn_lora_linear *m, weft_array *x)
 {
     const weft_nn_linear *base = (weft_nn_linear *)m->base;
     weft_array *dropped = weft_nn_call(m->lora_dropout, x);
-    weft_array *low = reduced(m, dropped, m->lora_A);
+    weft_array *B, *low = reduced(m, dropped, &B);
     weft_array *inputs[] = {m->lora_magnitude_vector ? dropped : x, low};
-    weft_array *weights[] = {weft__lora_weight(m, x),
-                             weft__lora_factor(m, m->lora_B, weft_dtype_of(x))};
+    weft_array *weights[] = {weft__lora_weight(m, x), B};
     if (m->lora_magnitude_vector == NULL)
         return weft__linear_sum(inputs, weights, 2, base->bias);
     weft_array *y = weft__linear_sum(inputs, weights, 2, NULL);
@@ -149,7 +160,7 @@ static void describe(const weft_module *self, char *out, size_t size)
 
 static void destroy(weft_module *self)
 {
-    weft__dora_keep((weft_nn_lora_linear *)self, NULL, false);
+    weft__lora_keep_nothing((weft_nn_lora_linear *)self);
 }
 
 /* y = base(ids) + scale A^T[ids] B^T        ids: (...) -> (..., E) */
@@ -159,9 +170,12 @@ static weft_array *embedding_forward(weft_module *self, weft_array *ids)
     weft_array *y = weft_nn_call(m->base, ids);
     if (m->merged)
         return y;
-    weft_array *rows = weft_embedding(weft_swapaxes(m->lora_A, 0, 1), ids); /* (..., R) */
-    weft_array *B = weft__lora_factor(m, m->lora_B, weft_dtype_of(y));
-    rows = weft_scale(rows, m->scale);
+    weft_array *factors[] = {m->lora_A, weft__lora_factor(m, m->lora_B, weft_dtype_of(y))};
+    if (!m->module.training)
+        weft__lora_ready(m, weft_dtype_of(y), factors);
+    weft_array *rows = weft_embedding(weft_swapaxes(factors[0], 0, 1), ids), *B = factors[1];
+    if (m->module.training)
+        rows = weft_scale(rows, m->scale);
     if (weft_dtype_size(weft_dtype_of(B)) < weft_dtype_size(weft_dtype_of(rows)))
         rows = weft_astype(rows, weft_dtype_of(B));
     return weft_add(y, weft_astype(weft_linear(rows, B, NULL), weft_dtype_of(y)));

@@ -28,10 +28,17 @@ weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
                            weft_nn_lora_linear **out);
 void weft__lora_attach(weft_nn_lora_linear *m, weft_module *base);
 
-/* A factor as it is multiplied with rows of `dtype`: while training, rounded to that if it has 16
- * bits, so that products have one dtype. Its gradient is not rounded. PiSSA's factors are not
- * rounded either, since small changes of them count. */
+/* A factor as it is multiplied with rows of `dtype`: rounded to that if it has 16 bits, so that
+ * products have one dtype. Its gradient is not rounded. PiSSA's factors are not rounded either,
+ * since small changes of them count. */
 weft_array *weft__lora_factor(const weft_nn_lora_linear *m, weft_array *factor, weft_dtype dtype);
+
+/* lora_A and scale lora_B as rows of `dtype` are multiplied with them outside of training, of an
+ * adapter without start_A: kept, or not evaluated. */
+void weft__lora_ready(const weft_nn_lora_linear *m, weft_dtype dtype, weft_array *out[2]);
+
+/* The dtype of rows for which an adapter keeps its factors: that of the base's weight. */
+weft_dtype weft__lora_kept_dtype(const weft_nn_lora_linear *m);
 
 /* weft__lora_delta: (x A^T) B^T, minus the product of the initial values for PiSSA; x (..., in) ->
  * (..., out). weft__lora_matrix: the matrix of this map times scale: (out, in), float32. */
@@ -84,16 +91,27 @@ weft_array *weft__dora_norms(weft_array *weight);
 /* m / |w| of a DoRA adapter that is not merged: (out), float32. Only m has a gradient. */
 weft_array *weft__dora_factor(const weft_nn_lora_linear *m);
 
-/* Computes the factors of all DoRA adapters once, for calls without differentiation. A factor is
- * used while the module's arrays are those it was computed from. */
-weft_status weft__dora_settle(weft_module *tree);
+/* ---- lora_kept.c ----------------------------------------------------------------------------- */
+
+/* Computes what the tree's adapters of linears compute from their parameters alone, once, for calls
+ * outside of training. It is used while the module's arrays are those it was computed from, and
+ * takes memory until weft__lora_unsettle. */
+weft_status weft__lora_settle(weft_module *tree);
+void weft__lora_unsettle(weft_module *tree);
+
+/* Whether the module's arrays are those for which it keeps others. Transforms put other arrays into
+ * the slots. */
+bool weft__lora_is_kept(const weft_nn_lora_linear *m);
+
+/* Keeps DoRA's factor and the ready lora_A and lora_B (each NULL: none) for the module's current
+ * arrays, or for none. */
+void weft__lora_keep(weft_nn_lora_linear *m, weft_array *factor, weft_array *const ready[2],
+                     bool for_arrays);
+void weft__lora_keep_nothing(weft_nn_lora_linear *m);
 
 /* Lets all calls of an output head share one factor, and its gradient, if the head has a DoRA
- * adapter without a valid factor. Returns that adapter (NULL: none), whose factor the caller
- * removes with weft__dora_keep(m, NULL, false) after the calls. */
+ * adapter without a valid factor. Returns that adapter (NULL: none), to which the caller applies
+ * weft__lora_keep_nothing after the calls. */
 weft_nn_lora_linear *weft__dora_share(weft_module *head);
-
-/* Keeps `factor` (NULL: none) for the module's current arrays, or for none. */
-void weft__dora_keep(weft_nn_lora_linear *m, weft_array *factor, bool for_arrays);
 
 #endif

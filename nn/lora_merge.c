@@ -54,7 +54,7 @@ static weft_status find_factor(weft_nn_lora_linear *m, bool merging, weft_array 
         weft_array *factor = weft__dora_factor(m);
         status = weft_eval(factor);
         if (status == WEFT_OK)
-            weft__dora_keep(m, factor, false);
+            weft__lora_keep(m, factor, NULL, false);
     }
     if (status == WEFT_OK)
         *out = weft_expand_dims(m->factor, 1); /* (out, 1) */
@@ -109,7 +109,7 @@ static weft_status set_merged(weft_nn_lora_linear *m, bool merging)
         status = weft_update(&slot, &value, 1);
     weft_scope_close(NULL);
     if (status == WEFT_OK && !merging)
-        weft__dora_keep(m, NULL, false);
+        weft__lora_keep_nothing(m);
     return status;
 }
 

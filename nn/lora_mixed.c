@@ -13,9 +13,8 @@ typedef struct mixed {
     weft_module *base;
     const weft_nn_lora_bank *bank;
     weft_array *A,
-        *B; /* (R, in) and (out, R), R being the sum of all ranks; buffers, as all here */
+        *B; /* (R, in) and (out, R), scaled, R being the sum of all ranks; buffers, as all here */
     weft_array *owners;  /* (R) int32, the number of each rank's member */
-    weft_array *scales;  /* (R) */
     weft_array *factors; /* (members + 1, out), of DoRA; 1 for the others; NULL: no DoRA */
 } mixed;
 
@@ -26,10 +25,9 @@ static weft_array *numbers_of(const mixed *m, weft_dims lead, weft_array *like)
     return weft_reshape(weft_to(m->bank->rows, weft_device_of(like)), lead);
 }
 
-/* The low-rank product `low` (..., R), before scaling, of all members -> (..., out). */
+/* The low-rank product `low` (..., R) of all members -> (..., out). */
 static weft_array *expand(const mixed *m, weft_array *low, weft_array *numbers)
 {
-    low = weft_multiply(low, weft_astype(m->scales, weft_dtype_of(low)));
     low = weft_where_scalar(weft_equal(numbers, m->owners), low, 0);
     return weft_linear(low, m->B, NULL);
 }
@@ -81,7 +79,6 @@ weft_module **weft__lora_mixed_base(weft_module *m)
 typedef struct lists {
     weft_array **A, **B, **factors; /* factors: also of the members without one, and of no member */
     int32_t *owners;
-    float *scales;
     int n;
     int64_t R;
     bool dora;
@@ -92,23 +89,22 @@ static weft_status collect(weft_nn_lora_linear *const *at, int members, lists *o
     for (int i = 0; i < members; i++)
         out->R += at[i] ? weft__lora_rank(at[i]) : 0;
     out->owners = weft_malloc((size_t)out->R * sizeof *out->owners);
-    out->scales = weft_malloc((size_t)out->R * sizeof *out->scales);
     out->A = weft_malloc((size_t)members * sizeof(weft_array *));
     out->B = weft_malloc((size_t)members * sizeof(weft_array *));
     out->factors = weft_malloc(((size_t)members + 1) * sizeof(weft_array *));
-    if (!out->owners || !out->scales || !out->A || !out->B || !out->factors)
+    if (!out->owners || !out->A || !out->B || !out->factors)
         return weft__out_of_memory("lora", "the adapters of a batch");
     int64_t r = 0;
     for (int i = 0; i < members; i++) {
         if (at[i] == NULL)
             continue;
-        out->A[out->n] = weft__lora_A(at[i]);
-        out->B[out->n++] = at[i]->lora_B;
+        weft_array *ready[2];
+        weft__lora_ready(at[i], weft__lora_kept_dtype(at[i]), ready);
+        out->A[out->n] = ready[0];
+        out->B[out->n++] = ready[1];
         out->dora = out->dora || at[i]->lora_magnitude_vector;
-        for (const int64_t end = r + weft__lora_rank(at[i]); r < end; r++) {
+        for (const int64_t end = r + weft__lora_rank(at[i]); r < end; r++)
             out->owners[r] = i + 1;
-            out->scales[r] = (float)at[i]->scale;
-        }
     }
     return WEFT_OK;
 }
@@ -129,11 +125,10 @@ static weft_status fill(mixed *m, weft_nn_lora_linear *const *at, const lists *l
     weft_nn_buffer(m, A, weft_concatenate(l->A, l->n, 0));
     weft_nn_buffer(m, B, weft_concatenate(l->B, l->n, 1));
     weft_nn_buffer(m, owners, weft_from_data(l->owners, WEFT_INT32, R));
-    weft_nn_buffer(m, scales, weft_from_data(l->scales, WEFT_FLOAT32, R));
     if (l->dora)
         weft_nn_buffer(m, factors, factors_of(at, m->bank->n, l));
-    weft_array *all[] = {m->A, m->B, m->owners, m->scales, m->factors};
-    return m->module.failed ? WEFT_MEMORY : weft_eval_n(all, l->dora ? 5 : 4);
+    weft_array *all[] = {m->A, m->B, m->owners, m->factors};
+    return m->module.failed ? WEFT_MEMORY : weft_eval_n(all, l->dora ? 4 : 3);
 }
 
 weft_status weft__lora_mixed_new(const weft_nn_lora_bank *bank, weft_nn_lora_linear *const *at,
@@ -147,8 +142,8 @@ weft_status weft__lora_mixed_new(const weft_nn_lora_bank *bank, weft_nn_lora_lin
     m->bank = bank;
     weft_device *before = weft_default_device();
     weft_set_default_device(weft__nn_device(base));
-    weft_status status = collect(at, bank->n, &l);
     weft_scope_open();
+    weft_status status = collect(at, bank->n, &l);
     if (status == WEFT_OK)
         status = fill(m, at, &l);
     weft_scope_close(NULL);
@@ -156,7 +151,6 @@ weft_status weft__lora_mixed_new(const weft_nn_lora_bank *bank, weft_nn_lora_lin
     if (status == WEFT_OK && !weft__nn_reserve_child(&m->module, "", &m->base))
         status = WEFT_MEMORY;
     weft_free(l.owners);
-    weft_free(l.scales);
     weft_free(l.A);
     weft_free(l.B);
     weft_free(l.factors);

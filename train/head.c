@@ -124,7 +124,7 @@ void weft__head_losses(const weft__head_call *call, weft_array *const in[WEFT__H
         weft_nn_lora_linear *dora = head ? weft__dora_share(head) : NULL;
         losses_by_chunks(&c, in, rows, out);
         if (dora)
-            weft__dora_keep(dora, NULL, false);
+            weft__lora_keep_nothing(dora);
         return;
     }
     weft_array *all[WEFT__HEAD_INPUTS], *both[2];

@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "core/hash.h"
 #include "core/io/text.h"
+#include "nn/lora.h"
 #include "train/data/builder.h"
 #include "train/data/dataset.h"
 #include "train/examples.h"
@@ -145,15 +146,18 @@ static weft_status generate(sampled *s)
     weft_running_batch *batch = NULL;
     enum { ROWS = 64 };
     const int64_t rows = s->t->o.sampling->rows;
-    const weft_generate_batch_options o = {.rows = rows > 0 ? rows : ROWS,
-                                           .cache_tokens = INT64_MAX,
-                                           .cancel = s->t->o.cancel};
-    weft_status status = weft_running_batch_new(s->t->model, NULL, &o, &batch);
+    const weft_generate_batch_options o = {
+        .rows = rows > 0 ? rows : ROWS, .cache_tokens = INT64_MAX, .cancel = s->t->o.cancel};
+    weft_module *tree = weft_model_module(s->t->model);
+    weft_status status = weft__lora_settle(tree);
+    if (status == WEFT_OK)
+        status = weft_running_batch_new(s->t->model, NULL, &o, &batch);
     for (int64_t i = 0; status == WEFT_OK && i < count(s); i++)
         status = weft_running_batch_add(batch, &s->requests[i], goes_on, s, &s->rows[i]);
     for (bool more = true; status == WEFT_OK && more;)
         status = weft_running_batch_advance(batch, &more);
     weft_running_batch_free(batch);
+    weft__lora_unsettle(tree);
     weft_memory_clear_cache();
     return status == WEFT_OK ? check_rows(s) : status;
 }

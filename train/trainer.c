@@ -6,7 +6,7 @@
 
 #include "core/failure.h"
 #include "core/hash.h"
-#include "nn/module.h"
+#include "nn/lora.h"
 #include "train/adapter/adapter.h"
 #include "train/parallel/parallel.h"
 #include "train/rollout.h"
@@ -259,6 +259,9 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
         status = check_objective(model, &t->o);
     if (status == WEFT_OK)
         status = find_slots(t);
+    if (status == WEFT_OK)
+        weft__lora_unsettle(
+            weft_model_module(model)); /* what was kept is not valid after an update */
     if (status == WEFT_OK)
         status = make_optimizer(t);
     if (status != WEFT_OK) {

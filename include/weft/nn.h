@@ -325,9 +325,9 @@ WEFT_API weft_module *weft_nn_dropout3d_new(double p);
  * transparent child, so its parameters keep their paths; the adapter adds <path>.lora_A (R, in) and
  * <path>.lora_B (out, R).
  *
- * While training (weft_nn_train) with x in 16 bits, lora_A and lora_B are rounded to x's dtype for
- * the products, as PyTorch's autocast does, except those of PiSSA. The arrays themselves and their
- * gradients keep their dtype. Otherwise the products read them as they are.
+ * With x in 16 bits, lora_A and lora_B are rounded to x's dtype for the products, as PyTorch's
+ * autocast does, except those of PiSSA. The arrays themselves and their gradients keep their dtype.
+ * Outside of training (weft_nn_train) lora_B is multiplied by the scale before it is rounded.
  *
  * With lora_magnitude_vector m (out) it is DoRA (Liu et al. 2024, as in PEFT): each row w of
  * W + scale lora_B lora_A is replaced by m w / |w|. The gradient treats |w| as a constant. */
@@ -342,8 +342,10 @@ typedef struct weft_nn_lora_linear {
     weft_array *start_A, *start_B;
     double scale;
     bool merged; /* the base's weight contains the adapter, which is not added again */
-    /* m / |w| (out) for the four arrays of factor_of; NULL: computed by every call. Owned. */
-    weft_array *factor, *factor_of[4];
+    /* Computed once from the four arrays of kept_of, for calls without differentiation; NULL: every
+     * call computes them. factor: DoRA's m / |w| (out). ready: lora_A and scale lora_B in the dtype
+     * of the rows that they are multiplied with. Owned. */
+    weft_array *factor, *ready[2], *kept_of[4];
 } weft_nn_lora_linear;
 extern WEFT_API const weft_module_type weft_nn_linear_type, weft_nn_lora_linear_type;
 /* The same struct around an embedding W (V, E), as in PEFT: y = base(ids) + scale (rows ids of

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nn/lora.h"
 #include "tests/check.h"
 #include "weft/nn.h"
 #include "weft/quantize.h"
@@ -285,13 +286,16 @@ static void check_within(weft_array *got, weft_array *expected, double tolerance
                error, most);
 }
 
-/* The adapter of `m` on x: in training A and B are rounded, and their gradients are not. */
+/* The adapter of `m` on x: A and B are rounded, and their gradients are not. In training the scale
+ * multiplies x A^T, otherwise B. */
 static void check_rounding(weft_nn_lora_linear *m, weft_array *x, weft_array *ct, bool training)
 {
-    const weft_dtype dtype = weft_dtype_of(x), factors = training ? dtype : WEFT_FLOAT32;
-    weft_array *A = weft_astype(m->lora_A, factors), *B = weft_astype(m->lora_B, factors);
-    weft_array *low = weft_scale(weft_linear(x, A, NULL), m->scale), *grads[2];
-    weft_array *low_ct = weft_scale(weft_astype(weft_matmul(exact(ct), exact(B)), dtype), m->scale);
+    const weft_dtype dtype = weft_dtype_of(x);
+    const double of_low = training ? m->scale : 1, of_B = m->scale / of_low;
+    weft_array *A = weft_astype(m->lora_A, dtype),
+               *B = weft_astype(weft_scale(m->lora_B, of_B), dtype);
+    weft_array *low = weft_scale(weft_linear(x, A, NULL), of_low), *grads[2];
+    weft_array *low_ct = weft_scale(weft_astype(weft_matmul(exact(ct), exact(B)), dtype), of_low);
     weft_array *W = weft_swapaxes(exact(((weft_nn_linear *)m->base)->weight), 0, 1);
     weft_array *y =
         weft_add(weft_matmul(exact(x), W), weft_matmul(exact(low), weft_swapaxes(exact(B), 0, 1)));
@@ -302,10 +306,10 @@ static void check_rounding(weft_nn_lora_linear *m, weft_array *x, weft_array *ct
     CHECK_OK(weft_eval(weft_value_and_grad_slots(weighted_sum, &sum, slots, 2, grads)));
     CHECK_EQ_INT(weft_dtype_of(grads[0]), WEFT_FLOAT32);
     check_within(grads[0], exact_product(low_ct, x), 1e-6, "the gradient of A");
-    check_within(grads[1], exact_product(ct, low), 1e-6, "the gradient of B");
+    check_within(grads[1], weft_scale(exact_product(ct, low), of_B), 1e-6, "the gradient of B");
 }
 
-static void training_in_16_bits_rounds_the_factors(void)
+static void products_in_16_bits_round_the_factors(void)
 {
     static const weft_dtype dtypes[] = {WEFT_FLOAT16, WEFT_BFLOAT16};
     for (int i = 0; i < 2; i++) {
@@ -381,6 +385,35 @@ static void dora_merges_and_unmerges(void)
     weft_drop(weight);
     weft_drop(adapted);
     weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+/* What adapters keep has the bits that they compute, and only for the arrays of which they keep it.
+ */
+static void kept_factors_are_of_the_current_arrays(void)
+{
+    weft_scope_open();
+    for (int dora = 0; dora < 2; dora++) {
+        weft_module *m = dora ? dora_net(0) : net_new();
+        if (!dora)
+            CHECK_OK(weft_nn_lora_inject(m, &(weft_nn_lora_options){.alpha = 13}));
+        fill(m);
+        weft_nn_lora_linear *l = (weft_nn_lora_linear *)weft_nn_find_module(m, "layers.1.q_proj");
+        weft_array *computed = weft_nn_call(m, input()), *B = weft_keep(l->lora_B);
+        CHECK_OK(weft_eval(computed));
+        CHECK_OK(weft__lora_settle(m));
+        CHECK(l->ready[0] != NULL && (l->factor != NULL) == (dora == 1));
+        CHECK_CLOSE(difference(weft_nn_call(m, input()), computed), 0, 0);
+        CHECK_OK(weft_set(&l->lora_B, weft_scale(B, 2)));
+        CHECK(difference(weft_nn_call(m, input()), computed) > 1e-3);
+        CHECK_OK(weft_set(&l->lora_B, weft_copy(B)));
+        CHECK_CLOSE(difference(weft_nn_call(m, input()), computed), 0, 0);
+        weft__lora_unsettle(m);
+        CHECK(l->ready[0] == NULL && l->factor == NULL && l->kept_of[1] == NULL);
+        CHECK_CLOSE(difference(weft_nn_call(m, input()), computed), 0, 0);
+        weft_drop(B);
+        weft_nn_free(m);
+    }
     weft_scope_close(NULL);
 }
 
@@ -591,8 +624,9 @@ CHECK_MAIN("lora", CHECK_CASE(the_default_is_q_and_v), CHECK_CASE(targets_and_la
            CHECK_CASE(wrong_options_change_nothing), CHECK_CASE(the_adapter_computes_its_formula),
            CHECK_CASE(merging_changes_the_weight_and_not_the_result),
            CHECK_CASE(dropout_is_in_training_only),
-           CHECK_CASE(training_in_16_bits_rounds_the_factors),
+           CHECK_CASE(products_in_16_bits_round_the_factors),
            CHECK_CASE(dora_scales_rows_to_their_magnitudes), CHECK_CASE(dora_merges_and_unmerges),
+           CHECK_CASE(kept_factors_are_of_the_current_arrays),
            CHECK_CASE(dora_drops_out_the_input_that_it_scales),
            CHECK_CASE(dora_takes_large_matrices_in_parts),
            CHECK_CASE(patterns_give_other_ranks_and_alphas),

@@ -235,7 +235,7 @@ weft_status weft__adapter_list_put(const weft__adapter_list *list, weft_module *
         return status;
     status = load_parts(list, tree, where, options);
     if (status == WEFT_OK)
-        status = weft__dora_settle(tree);
+        status = weft__lora_settle(tree);
     if (status != WEFT_OK)
         weft_nn_lora_remove(tree);
     return status;

@@ -359,7 +359,7 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
         if (status == WEFT_OK)
             status = load_and_cast(tree, file, &whole, n_stacks, options);
         if (status == WEFT_OK)
-            status = weft__dora_settle(tree);
+            status = weft__lora_settle(tree);
         if (status == WEFT_OK)
             status = weft__adapter_add_copied_rows(&copies, file);
         if (status != WEFT_OK)
