@@ -103,6 +103,7 @@ stop_server() {
 # A server in the place of the one before it, when it listens. $url receives its address.
 serve() {
     stop_server
+    : >server # the background process may empty it later than it is read
     eval "exec $1 --port 0" >server 2>&1 </dev/null &
     server=$!
     for _ in $(seq 300); do
