@@ -216,9 +216,18 @@ extern _Thread_local int weft__differentiating;
 
 /* ---- while a function is called for its graph ----------------------------------------------- */
 
-/* Nesting depth on this thread of functions that are called for their graph and not for values: by
- * jvp, vmap and compile. */
-extern _Thread_local int weft__recording;
+/* A call of a function for its graph and not for values, by jvp, vmap, compile or export. */
+typedef struct weft__recording {
+    struct weft__recording *outer;    /* the call that this one is made in */
+    struct weft__length_log *lengths; /* records the lengths that the function reads; or NULL */
+    char read[512]; /* the message of the latest evaluation that needed a placeholder; "": none */
+} weft__recording;
+extern _Thread_local weft__recording *weft__current_recording; /* the innermost; NULL: none */
+/* Begins the call; *r lasts until weft__end_recording. */
+void weft__begin_recording(weft__recording *r);
+/* Ends it. Fails, with a message that begins with `what`, if an evaluation needed a placeholder:
+ * the function may have ignored the error and used numbers that are wrong. */
+weft_status weft__end_recording(weft__recording *r, const char *what);
 
 /* Callbacks of the code that traces a function. */
 typedef struct weft__observer weft__observer;

@@ -8,8 +8,6 @@
 #include "core/list.h"
 #include "core/shape.h"
 
-_Thread_local weft__length_log *weft__length_reads;
-
 /* ---- without recording ----------------------------------------------------------------------- */
 
 int64_t weft__dim(const weft_array *a, int axis)
@@ -31,6 +29,11 @@ int64_t weft__size(const weft_array *a)
 
 /* ---- with recording -------------------------------------------------------------------------- */
 
+weft__length_log *weft__length_reads(void)
+{
+    return weft__current_recording ? weft__current_recording->lengths : NULL;
+}
+
 static void keep(weft__length_log *log, int64_t value)
 {
     if (weft__list_more(log->values, log->n)) {
@@ -42,7 +45,7 @@ static void keep(weft__length_log *log, int64_t value)
 
 static void note(const char *function, const weft_array *a, int64_t value)
 {
-    weft__length_log *log = weft__length_reads;
+    weft__length_log *log = weft__length_reads();
     const int64_t i = log->n;
     keep(log, value);
     if (!log->expected || log->differs || (i < log->n_expected && log->expected[i] == value)) {
@@ -58,7 +61,7 @@ static void note(const char *function, const weft_array *a, int64_t value)
 int64_t weft_dim(const weft_array *a, int axis)
 {
     const int64_t length = weft__dim(a, axis);
-    if (weft__length_reads) {
+    if (weft__length_reads()) {
         note("weft_dim", a, length);
     }
     return length;
@@ -67,7 +70,7 @@ int64_t weft_dim(const weft_array *a, int axis)
 weft_dims weft_shape(const weft_array *a)
 {
     const weft_dims shape = weft__shape(a);
-    for (int i = 0; weft__length_reads && i < shape.n; i++) {
+    for (int i = 0; weft__length_reads() && i < shape.n; i++) {
         note("weft_shape", a, shape.at[i]);
     }
     return shape;
@@ -76,7 +79,7 @@ weft_dims weft_shape(const weft_array *a)
 int64_t weft_size(const weft_array *a)
 {
     const int64_t size = weft__size(a);
-    if (weft__length_reads) {
+    if (weft__length_reads()) {
         note("weft_size", a, size);
     }
     return size;

@@ -22,7 +22,8 @@ typedef struct weft__length_log {
     char text[192];
 } weft__length_log;
 
-extern _Thread_local weft__length_log *weft__length_reads; /* NULL: nothing is recorded */
+/* The log of the current recording; NULL: nothing is recorded. */
+weft__length_log *weft__length_reads(void);
 
 int64_t weft__dim(const weft_array *a, int axis);
 weft_dims weft__shape(const weft_array *a);

@@ -25,9 +25,28 @@ static _Thread_local weft__scope shallow[SHALLOW];
 static _Thread_local weft__scope *innermost;
 static _Thread_local int depth;
 
-_Thread_local int weft__recording;
+_Thread_local weft__recording *weft__current_recording;
 _Thread_local int weft__differentiating;
 _Thread_local weft__observer *weft__current_observer;
+
+void weft__begin_recording(weft__recording *r)
+{
+    weft__recording *outer = weft__current_recording;
+    *r = (weft__recording){.outer = outer, .lengths = outer ? outer->lengths : NULL};
+    weft__current_recording = r;
+}
+
+weft_status weft__end_recording(weft__recording *r, const char *what)
+{
+    weft__current_recording = r->outer;
+    if (!r->read[0]) {
+        return WEFT_OK;
+    }
+    if (r->outer) {
+        memcpy(r->outer->read, r->read, sizeof r->read);
+    }
+    return weft_fail(WEFT_INVALID, "%s: %s", what, r->read);
+}
 
 bool weft_is_differentiating(void)
 {

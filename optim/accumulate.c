@@ -74,7 +74,7 @@ static void start_again(weft_optim *o, weft_array **sums, weft_array *due, bool 
 weft_status weft__optim_accumulate(weft_optim *o, weft_array *const *gradients, weft_array **sums,
                                    weft_array **shared, optim_changes *c)
 {
-    const bool recording = weft__recording > 0;
+    const bool recording = weft__current_recording != NULL;
     weft_array *every = weft_scalar_int(o->every, WEFT_INT64);
     weft_array *seen = weft_remainder(weft_add_scalar(o->seen, 1), every);
     weft_array *due = weft_equal(seen, weft_scalar_int(0, WEFT_INT64));

@@ -549,7 +549,7 @@ weft_status weft_compiled_call(weft_compiled *c, weft_array *const *in, int n_in
                                int room)
 {
     weft_status status;
-    if (weft__recording > 0 || weft__differentiating > 0 || weft__current_observer) {
+    if (weft__current_recording || weft__differentiating > 0 || weft__current_observer) {
         status = call_plainly(c, in, n_in, true, out, room);
         c->counts.inlined++;
     } else if (weft_compile_enabled()) {

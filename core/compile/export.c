@@ -234,25 +234,23 @@ static weft_status write_function(weft_exporter *e, const char *name, const weft
 /* Called in an open scope; `arrays` has room for the placeholders. */
 static weft_status call_on_placeholders(weft_function *fn, void *context,
                                         const weft__trace_argument *arguments, int n_in,
-                                        weft_array **arrays, weft__results *results,
-                                        weft__trace *out)
+                                        struct weft__length_log *lengths, weft_array **arrays,
+                                        weft__results *results, weft__trace *out)
 {
     const uint64_t since = weft__next_seq();
     for (int i = 0; i < n_in; i++) {
         arrays[i] = weft__placeholder(&arguments[i].spec, arguments[i].device, i);
     }
     const int differentiating = weft__differentiating;
-    const int64_t reads = weft__placeholder_reads();
+    weft__recording recording; /* inner compiled functions are called directly */
+    weft__begin_recording(&recording);
+    recording.lengths = lengths ? lengths : recording.lengths;
     weft__differentiating = 0;
-    weft__recording++; /* inner compiled functions are called directly */
-    weft_status status = weft__call_function(fn, context, arrays, n_in, results);
-    weft__recording--;
+    const weft_status status = weft__call_function(fn, context, arrays, n_in, results);
     weft__differentiating = differentiating;
-    if (status == WEFT_OK) {
-        status = weft__check_reads(reads, "export");
-    }
-    if (status != WEFT_OK) {
-        return status;
+    const weft_status unread = weft__end_recording(&recording, "export");
+    if (unread != WEFT_OK || status != WEFT_OK) {
+        return unread != WEFT_OK ? unread : status;
     }
     for (int i = 0; i < results->n; i++) {
         if (!weft_ok(results->at[i])) {
@@ -264,7 +262,7 @@ static weft_status call_on_placeholders(weft_function *fn, void *context,
 }
 
 weft_status weft__trace_at(weft_function *fn, void *context, const weft__trace_argument *arguments,
-                           int n_in, weft__trace *out)
+                           int n_in, struct weft__length_log *lengths, weft__trace *out)
 {
     *out = (weft__trace){0};
     weft__results results = {0};
@@ -273,7 +271,8 @@ weft_status weft__trace_at(weft_function *fn, void *context, const weft__trace_a
         return weft__out_of_memory("export", NULL);
     }
     weft_scope_open();
-    weft_status status = call_on_placeholders(fn, context, arguments, n_in, arrays, &results, out);
+    weft_status status =
+        call_on_placeholders(fn, context, arguments, n_in, lengths, arrays, &results, out);
     weft_scope_close(NULL);
     weft_free(results.at);
     weft_free(arrays);
@@ -294,7 +293,7 @@ weft_status weft__export_trace(weft_function *fn, void *context, weft_array *con
         }
     }
     if (status == WEFT_OK) {
-        status = weft__trace_at(fn, context, arguments, n_in, &raw);
+        status = weft__trace_at(fn, context, arguments, n_in, NULL, &raw);
     }
     if (status == WEFT_OK) {
         status = weft__simplify(&raw, true, out);

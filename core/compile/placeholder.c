@@ -24,12 +24,6 @@ static bool infer_placeholder(const weft_array *node, weft_spec *out, weft_why *
     return true;
 }
 
-/* Attempts of this thread to evaluate a placeholder, and the message of the latest one. */
-static _Thread_local struct {
-    int64_t count;
-    char message[512];
-} reads;
-
 /* A composite op, so that evaluating a placeholder fails when the evaluation is planned. */
 static void expand_placeholder(weft_array *node, weft_array **outs)
 {
@@ -37,8 +31,10 @@ static void expand_placeholder(weft_array *node, weft_array **outs)
     outs[0] = weft__failed("a function that is compiled, exported or mapped cannot read elements "
                            "of what it computes from its arguments and its state: they do not "
                            "exist yet");
-    reads.count++;
-    snprintf(reads.message, sizeof reads.message, "%s", weft_error(outs[0]));
+    weft__recording *r = weft__current_recording;
+    if (r) {
+        snprintf(r->read, sizeof r->read, "%s", weft_error(outs[0]));
+    }
 }
 
 static const weft_op op_placeholder = {
@@ -63,14 +59,4 @@ weft_array *weft__placeholder(const weft_spec *spec, weft_device *device, int64_
 bool weft__is_placeholder(const weft_array *a)
 {
     return a->op == &op_placeholder;
-}
-
-int64_t weft__placeholder_reads(void)
-{
-    return reads.count;
-}
-
-weft_status weft__check_reads(int64_t before, const char *what)
-{
-    return reads.count == before ? WEFT_OK : weft_fail(WEFT_INVALID, "%s: %s", what, reads.message);
 }

@@ -109,10 +109,7 @@ static weft_status trace_at(checking *c, const int64_t *sizes, weft__length_log 
         }
     }
     memcpy(c->sizes, sizes, sizeof c->sizes);
-    weft__length_log *before = weft__length_reads;
-    weft__length_reads = log;
-    weft_status status = weft__trace_at(c->fn, c->context, c->arguments, c->n_in, out);
-    weft__length_reads = before;
+    weft_status status = weft__trace_at(c->fn, c->context, c->arguments, c->n_in, log, out);
     return log->no_memory ? weft__out_of_memory("export", NULL) : status;
 }
 

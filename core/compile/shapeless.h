@@ -38,8 +38,9 @@ void weft__shapeless_free(weft__shapeless *s);
 /* The parameter of an op that is the shape of its result, or NULL. */
 const weft_field *weft__shape_field(const weft_op *op);
 
-/* export.c: calls fn on placeholders of these specs on these devices. */
+/* export.c: calls fn on placeholders of these specs on these devices. Records the lengths that it
+ * reads in `lengths`, unless NULL. */
 weft_status weft__trace_at(weft_function *fn, void *context, const weft__trace_argument *arguments,
-                           int n_in, weft__trace *out);
+                           int n_in, struct weft__length_log *lengths, weft__trace *out);
 
 #endif

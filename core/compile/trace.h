@@ -50,11 +50,6 @@ typedef struct weft__trace {
  * error. */
 weft_array *weft__placeholder(const weft_spec *spec, weft_device *device, int64_t index);
 bool weft__is_placeholder(const weft_array *a);
-/* How many evaluations of this thread needed a placeholder so far. A function that is called for
- * its graph must make none: it may ignore the error and use numbers that are wrong. So its caller
- * takes the number before the call, and fails after it if it has grown. */
-int64_t weft__placeholder_reads(void);
-weft_status weft__check_reads(int64_t before, const char *what);
 
 /* The trace of `outs` as a function of `args` (any lazy or evaluated arrays, distinct). Reachable
  * lazy nodes with seq >= since become nodes; other arrays that they need become constants, and are

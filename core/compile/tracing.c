@@ -183,14 +183,14 @@ static weft_status call_function(tracing *t, weft__slot_effect *effects)
 {
     weft__observer *before = weft__current_observer;
     const int differentiating = weft__differentiating;
-    const int64_t reads = weft__placeholder_reads();
+    weft__recording recording;
     replace_slots(t);
     weft__current_observer = &t->watch.base;
     weft__differentiating = 0;
-    weft__recording++;
+    weft__begin_recording(&recording);
     weft_status status =
         weft__call_function(t->c->fn, t->c->context, t->arguments, t->k->n_in, &t->results);
-    weft__recording--;
+    const weft_status unread = weft__end_recording(&recording, t->c->name);
     weft__differentiating = differentiating;
     weft__current_observer = before;
     restore_slots(t, effects);
@@ -199,7 +199,6 @@ static weft_status call_function(tracing *t, weft__slot_effect *effects)
         t->placeholders[t->n_inputs++] = t->watch.placeholder;
         weft__ref(t->watch.placeholder);
     }
-    const weft_status unread = weft__check_reads(reads, t->c->name);
     if (unread != WEFT_OK) {
         return unread;
     }

@@ -211,12 +211,13 @@ static weft_status trace_and_push(weft_function *fn, void *context, weft_array *
         bool differentiable = weft_ok(in[i]) && weft__is_differentiable(in[i]);
         given[i] = differentiable ? tangents[i] : NULL;
     }
+    weft__recording recording;
+    weft__begin_recording(&recording);
     weft__differentiating++;
-    weft__recording++;
     weft__call_into(fn, context, aliases, n_in, values, n_out, "jvp");
-    weft__recording--;
     weft__differentiating--;
-    weft_status status = check_tangents(in, tangents, n_in);
+    weft_status status = weft__end_recording(&recording, "jvp");
+    status = status == WEFT_OK ? check_tangents(in, tangents, n_in) : status;
     if (status == WEFT_OK) {
         status = weft__push_forward(values, n_out, aliases, given, n_in, found);
     }

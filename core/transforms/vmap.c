@@ -134,11 +134,10 @@ static weft_status trace_and_batch(weft_function *fn, void *context, mapping *m,
     make_arguments(m, in, in_axes, n_in);
     weft_status status = weft__all_ok(m->arguments, n_in);
     if (status == WEFT_OK) {
-        const int64_t reads = weft__placeholder_reads();
-        weft__recording++;
+        weft__recording recording;
+        weft__begin_recording(&recording);
         weft__call_into(fn, context, m->arguments, n_in, values, n_out, "vmap");
-        weft__recording--;
-        status = weft__check_reads(reads, "vmap");
+        status = weft__end_recording(&recording, "vmap");
     }
     if (status == WEFT_OK) {
         status = weft__batch(values, n_out, m->sources, m->batches, m->n_sources, m->size, results);

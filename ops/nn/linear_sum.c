@@ -278,7 +278,7 @@ weft_array *weft__linear_sum(weft_array *const *x, weft_array *const *weights, i
 
 bool weft__use_linear_sum(const weft_array *x)
 {
-    if (!weft_ok(x) || !weft_dtype_is_float(weft_dtype_of(x)) || weft__length_reads) {
+    if (!weft_ok(x) || !weft_dtype_is_float(weft_dtype_of(x)) || weft__length_reads()) {
         return false;
     }
     const int64_t terms = weft_dim(x, -1);

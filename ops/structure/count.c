@@ -96,7 +96,7 @@ weft_array *weft_number_of_elements(weft_array *x, weft_dims axes, bool inverted
     if (!weft__axes_from_end(&axes, weft_ndim(x), &params.axes, &why)) {
         return weft_error_array("number_of_elements: %s", why.text);
     }
-    if (weft__length_reads) {
+    if (weft__length_reads()) {
         return apply1(&weft_op_number_of_elements, x, &params);
     }
     const weft_dims shape = weft_shape(x);
