@@ -187,9 +187,7 @@ static weft_status pull_through(copying *c, weft_array *node, weft_array *const 
         results[i] = counterpart(c, node->inputs[i]);
     }
     if (status == WEFT_OK) {
-        weft__rematerialize_disable();
-        status = weft__pull_back(results, cts, n_outputs, targets, n, found);
-        weft__rematerialize_enable();
+        status = weft__pull_back(results, cts, n_outputs, targets, n, false, found);
     }
     if (status == WEFT_OK && !weft__use_kept(found, n, c->since, &c->stand_ins, c->kept)) {
         status = weft__out_of_memory("checkpoint", NULL);

@@ -29,7 +29,7 @@ static int pull(void *context, weft_array *const *in, int n_in, weft_array **out
     for (int i = 0; i < n_out; i++) {
         out[i] = NULL;
     }
-    weft_status status = weft__pull_back(&g->values[g->at], in, 1, g->sources, n_out, out);
+    weft_status status = weft__pull_back(&g->values[g->at], in, 1, g->sources, n_out, true, out);
     for (int i = 0; i < n_out; i++) {
         out[i] = status != WEFT_OK ? failed(status)
                  : out[i]          ? out[i]

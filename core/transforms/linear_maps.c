@@ -35,7 +35,7 @@ static weft_status pull_between(weft_array **values, weft_array *const *cts, int
             targets[m++] = points[i];
         }
     }
-    weft_status status = weft__pull_back(outs, given, n, targets, m, results);
+    weft_status status = weft__pull_back(outs, given, n, targets, m, true, results);
     m = 0;
     for (int i = 0; i < n_points && status == WEFT_OK; i++) {
         if (points[i]) {

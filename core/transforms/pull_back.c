@@ -69,7 +69,7 @@ static void partials(weft_array *node, weft_array *ct, const bool *wanted, weft_
 /* The gradient through an op's expansion, over aliases of its inputs. `room` has space for three
  * times the inputs. */
 static weft_status expand_and_pull(weft_array *node, weft_array *const *cts, const bool *wanted,
-                                   weft_array **room, weft_array **grads)
+                                   bool rematerialize, weft_array **room, weft_array **grads)
 {
     const int n_inputs = node->n_inputs;
     weft_array **aliases = room, **targets = room + n_inputs, **found = room + 2 * n_inputs;
@@ -86,7 +86,8 @@ static weft_status expand_and_pull(weft_array *node, weft_array *const *cts, con
         return weft__report(clone);
     }
     node->op->expand(clone, outs);
-    weft_status status = weft__pull_back(outs, cts, node->n_outputs, targets, n, found);
+    weft_status status =
+        weft__pull_back(outs, cts, node->n_outputs, targets, n, rematerialize, found);
     n = 0;
     for (int i = 0; i < n_inputs && status == WEFT_OK; i++) {
         if (wanted[i]) {
@@ -97,13 +98,13 @@ static weft_status expand_and_pull(weft_array *node, weft_array *const *cts, con
 }
 
 static weft_status through_expansion(weft_array *node, weft_array *const *cts, const bool *wanted,
-                                     weft_array **grads)
+                                     bool rematerialize, weft_array **grads)
 {
     weft_array **room = weft_calloc(3 * (size_t)node->n_inputs, sizeof *room);
     if (!room) {
         return weft__out_of_memory("vjp", NULL);
     }
-    weft_status status = expand_and_pull(node, cts, wanted, room, grads);
+    weft_status status = expand_and_pull(node, cts, wanted, rematerialize, room, grads);
     weft_free(room);
     return status;
 }
@@ -114,8 +115,9 @@ static weft_status own_jvp(weft_array *node, weft_array *const *tangents, weft_a
     return WEFT_OK;
 }
 
-weft_status weft__node_gradients(weft_array *node, weft_array *const *cts, const bool *wanted,
-                                 weft_array **grads)
+/* The gradients of a node's inputs, by whichever rule its op has. */
+static weft_status node_gradients(weft_array *node, weft_array *const *cts, const bool *wanted,
+                                  bool rematerialize, weft_array **grads)
 {
     const weft_op *op = node->op;
     switch (weft_op_rules_of(op).vjp) {
@@ -128,12 +130,18 @@ weft_status weft__node_gradients(weft_array *node, weft_array *const *cts, const
         partials(node, cts[0], wanted, grads);
         return WEFT_OK;
     case WEFT_RULE_EXPANSION:
-        return through_expansion(node, cts, wanted, grads);
+        return through_expansion(node, cts, wanted, rematerialize, grads);
     case WEFT_RULE_TWICE:
         return weft__vjp_by_jvp(node, own_jvp, cts, wanted, grads);
     default:
         return weft_fail(WEFT_UNSUPPORTED, "gradient of %s: unsupported", op->name);
     }
+}
+
+weft_status weft__node_gradients(weft_array *node, weft_array *const *cts, const bool *wanted,
+                                 weft_array **grads)
+{
+    return node_gradients(node, cts, wanted, true, grads);
 }
 
 static bool input_wanted(weft__dependents *d, const weft_array *node, int i)
@@ -172,7 +180,7 @@ static weft_status gradients_of(weft__dependents *d, weft_array *node, weft_arra
     }
     const bool replaced = weft__rematerialize_inputs(d, node, after, originals);
     weft__rule_context context = weft__enter_rule_context(node);
-    const weft_status status = weft__node_gradients(node, cts, wanted, grads);
+    const weft_status status = node_gradients(node, cts, wanted, d->rematerialize, grads);
     weft__leave_rule_context(context);
     for (int i = 0; i < node->n_inputs && replaced; i++) {
         node->inputs[i] = originals[i];
@@ -221,7 +229,8 @@ static bool has_cotangent(const weft__dependents *d, int64_t index)
 }
 
 weft_status weft__pull_back(weft_array *const *outs, weft_array *const *cts, int n_out,
-                            weft_array *const *targets, int n_targets, weft_array **grads)
+                            weft_array *const *targets, int n_targets, bool rematerialize,
+                            weft_array **grads)
 {
     weft_status status = weft__all_ok(outs, n_out);
     if (status == WEFT_OK) {
@@ -232,6 +241,7 @@ weft_status weft__pull_back(weft_array *const *outs, weft_array *const *cts, int
     }
     weft__dependents d;
     status = weft__dependents_find(&d, "vjp", outs, n_out, targets, n_targets, false);
+    d.rematerialize = rematerialize;
     weft__differentiating++;
     for (int i = 0; i < n_out && status == WEFT_OK; i++) {
         bool added;

@@ -12,18 +12,6 @@
 /* Fewest bytes of a result that is computed again. */
 enum { LARGE = 1 << 20 };
 
-static _Thread_local int disabled;
-
-void weft__rematerialize_disable(void)
-{
-    disabled++;
-}
-
-void weft__rematerialize_enable(void)
-{
-    disabled--;
-}
-
 static bool wants(const weft__dependents *d, const weft_array *x, int64_t *index)
 {
     if (!x->op || !x->op->rematerialize || x->n_outputs != 1 || x->state != WEFT__LAZY ||
@@ -55,7 +43,7 @@ bool weft__rematerialize_inputs(weft__dependents *d, weft_array *node, weft_arra
         weft_array *x = node->inputs[i];
         int64_t index;
         originals[i] = x;
-        if (disabled || !after || x->n_inputs > WEFT__REMATERIALIZE_INPUTS ||
+        if (!d->rematerialize || !after || x->n_inputs > WEFT__REMATERIALIZE_INPUTS ||
             !wants(d, x, &index)) {
             continue;
         }

@@ -19,6 +19,7 @@ typedef struct weft__dependents {
     weft_array **source_values;
     weft__map shared;   /* cotangents that several nodes read (pull_back.c) */
     weft_array **again; /* per node: computed again for gradients (rematerialize.c), or NULL */
+    bool rematerialize; /* argument of weft__pull_back */
 } weft__dependents;
 
 /* Finds the nodes between `sources` and `outs`; all values are NULL. With `through_all`, dependence
@@ -72,9 +73,11 @@ int weft__return_results(weft_status status, const weft__results *results, weft_
 /* ---- pull_back.c ---------------------------------------------------------------------------- */
 
 /* Pulls the cotangents of `outs` (NULL: none) back to `targets`. grads[i] is NULL if target i gets
- * no gradient. Called in an open scope. */
+ * no gradient. A checkpoint, which computes everything again by itself, passes false for
+ * `rematerialize`. Called in an open scope. */
 weft_status weft__pull_back(weft_array *const *outs, weft_array *const *cts, int n_out,
-                            weft_array *const *targets, int n_targets, weft_array **grads);
+                            weft_array *const *targets, int n_targets, bool rematerialize,
+                            weft_array **grads);
 
 /* Gradients of one node's inputs, by whichever rule its op has. */
 weft_status weft__node_gradients(weft_array *node, weft_array *const *cts, const bool *wanted,
@@ -90,10 +93,6 @@ enum { WEFT__REMATERIALIZE_INPUTS = 4 };
  * replaced; then the caller restores them. */
 bool weft__rematerialize_inputs(weft__dependents *d, weft_array *node, weft_array *after,
                                 weft_array **originals);
-/* Between these calls no input is replaced (of this thread): a checkpoint computes everything again
- * by itself. They nest. */
-void weft__rematerialize_disable(void);
-void weft__rematerialize_enable(void);
 
 /* ---- push_forward.c ------------------------------------------------------------------------- */
 

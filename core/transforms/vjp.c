@@ -57,7 +57,7 @@ weft_status weft_vjp(weft_function *fn, void *context, weft_array *const *in, in
     call(fn, context, aliases, n_in, values, n_out);
     weft_status status = check_cotangents(cotangents, values, n_out);
     if (status == WEFT_OK) {
-        status = weft__pull_back(values, cotangents, n_out, aliases, n_in, found);
+        status = weft__pull_back(values, cotangents, n_out, aliases, n_in, true, found);
     }
     if (status == WEFT_OK) {
         fill_zeros(in, n_in, found);
@@ -103,7 +103,7 @@ static weft_array *finish(weft_array *value, weft_array *const *aliases, int n,
     for (int i = 0; i < n; i++) {
         grads[i] = NULL;
     }
-    weft_status status = weft__pull_back(&value, &one, 1, aliases, n, grads);
+    weft_status status = weft__pull_back(&value, &one, 1, aliases, n, true, grads);
     if (status != WEFT_OK) {
         return fail_all(weft__failed_as(status, "%s", weft_error_message()), n, grads);
     }
