@@ -3,23 +3,11 @@
 
 #include "nn/module.h"
 
-static _Thread_local weft_array *row_keys; /* (rows, 2) uint32; NULL: one draw for the whole mask */
-
-static _Thread_local weft_array *vector_keys; /* (vectors, 2) uint32, or NULL */
-
-void weft__dropout_rows(weft_array *keys)
+weft_module *weft__nn_root(weft_module *m)
 {
-    row_keys = keys;
-}
-
-weft_array *weft__dropout_row_keys(void)
-{
-    return row_keys;
-}
-
-void weft__dropout_vectors(weft_array *keys)
-{
-    vector_keys = keys;
+    while (m->parent)
+        m = m->parent;
+    return m;
 }
 
 static int64_t count_vectors(weft_dims shape)
@@ -31,19 +19,20 @@ static int64_t count_vectors(weft_dims shape)
 }
 
 /* Draws which elements of an array are kept. Each row of a batch, or each vector, has its own key
- * if the caller has set them. */
-static weft_array *draw(weft_dims shape, double p)
+ * if the root has them. */
+static weft_array *draw(const weft_module *root, weft_dims shape, double p)
 {
-    if (vector_keys && shape.n > 1 && count_vectors(shape) == weft_dim(vector_keys, 0)) {
+    weft_array *vectors = root->vector_keys, *rows = root->row_keys;
+    if (vectors && shape.n > 1 && count_vectors(shape) == weft_dim(vectors, 0)) {
         const weft_dims vector = WEFT_DIMS(shape.at[shape.n - 1]);
-        return weft_reshape(weft_random_bernoulli(vector_keys, vector, p), shape);
+        return weft_reshape(weft_random_bernoulli(vectors, vector, p), shape);
     }
-    if (row_keys == NULL || shape.n < 2 || shape.at[0] != weft_dim(row_keys, 0))
+    if (rows == NULL || shape.n < 2 || shape.at[0] != weft_dim(rows, 0))
         return weft_random_bernoulli(NULL, shape, p);
     weft_dims row = {.n = shape.n - 1};
     for (int i = 0; i < row.n; i++)
         row.at[i] = shape.at[i + 1];
-    return weft_random_bernoulli(weft_add(weft_random_next_key(), row_keys), row, p);
+    return weft_random_bernoulli(weft_add(weft_random_next_key(), rows), row, p);
 }
 
 /* Applies dropout. Axes that share a draw have length 1 in the mask. */
@@ -58,7 +47,7 @@ static weft_array *forward(weft_module *self, weft_array *x)
                                 m->spatial + 1, m->spatial + 2, shape.n);
     for (int i = 0; i < m->spatial; i++)
         shape.at[shape.n - 2 - i] = 1;
-    weft_array *kept = draw(shape, 1 - m->p);
+    weft_array *kept = draw(weft__nn_root(self), shape, 1 - m->p);
     return weft_where(kept, weft_scale(x, 1 / (1 - m->p)), weft_scalar(0, weft_dtype_of(x)));
 }
 

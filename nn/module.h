@@ -54,16 +54,14 @@ weft_status weft__nn_write(const char *path, const weft_named_arrays *list,
 bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **field);
 void weft__nn_put_child(weft_module *m, const char *name, weft_module **field, weft_module *child);
 
-/* dropout.c: until the next call, dropout on this thread draws a separate mask for each row (axis
- * 0) of arrays with as many rows as `keys` (rows, 2). The key of a row combines the array's key
- * with the row's, so its mask does not depend on other rows. Borrowed. NULL: one draw for the whole
- * array. */
-void weft__dropout_rows(weft_array *keys);
-
-/* The same for each vector (the last axis) of arrays with as many vectors as `keys` (vectors, 2).
- * These keys are complete and not combined with another. The mask of an output head then does not
- * depend on how many vectors it gets at a time. */
-void weft__dropout_vectors(weft_array *keys);
-weft_array *weft__dropout_row_keys(void); /* the current ones, or NULL */
+/* dropout.c: the root of m's tree. While its row_keys (rows, 2) are set, dropout in the tree draws
+ * a separate mask for each row (axis 0) of arrays with as many rows. The key of a row combines the
+ * array's key with the row's, so its mask does not depend on other rows. NULL: one draw for the
+ * whole array.
+ *
+ * Its vector_keys (vectors, 2) do the same for each vector (the last axis) of arrays with as many
+ * vectors. These keys are complete and not combined with another. The mask of an output head then
+ * does not depend on how many vectors it gets at a time. */
+weft_module *weft__nn_root(weft_module *m);
 
 #endif

@@ -69,9 +69,9 @@ static weft_status keep_vectors(weft_trainer *t, const weft_batch *batch, int64_
     if (status != WEFT_OK)
         return status;
     weft_nn_train(tree, true);
-    weft__dropout_rows(t->row_keys);
+    weft__nn_root(tree)->row_keys = t->row_keys;
     weft_array *vectors = vectors_of(t, &part);
-    weft__dropout_rows(NULL);
+    weft__nn_root(tree)->row_keys = NULL;
     weft_nn_train(tree, false);
     status = weft_eval(vectors);
     return status == WEFT_OK ? weft_set(slot, vectors) : status;

@@ -24,9 +24,10 @@ static int head_losses(void *context, weft_array *const *in, int n_in, weft_arra
     (void)room;
     for (int i = 0, k = 0; i < WEFT__HEAD_INPUTS && k < n_in; i++)
         at[i] = c->has[i] ? in[k++] : NULL;
-    weft__dropout_vectors(at[WEFT__HEAD_KEYS]);
+    weft_module *root = weft__nn_root(weft_model_module(h->model));
+    root->vector_keys = at[WEFT__HEAD_KEYS];
     weft_array *logits = weft_model_head(h->model, at[WEFT__HEAD_HIDDEN]); /* (1, n, V) */
-    weft__dropout_vectors(NULL);
+    root->vector_keys = NULL;
     if (h->temperature != 1) /* as the sampler does: without another rounding */
         logits = weft_scale(weft_dtype_size(weft_dtype_of(logits)) < sizeof(float)
                                 ? weft_astype(logits, WEFT_FLOAT32)

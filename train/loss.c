@@ -24,13 +24,13 @@ static weft_array *rearranged(weft_array *x, weft_array *places, double other)
 /* Keys of the head's dropout for the tokens (B, L) of a batch: (B L, 2). A key depends only on the
  * random generator, the row's index in the complete batch and the column, so micro-batches use the
  * same keys. */
-static weft_array *token_keys(const weft_array *tokens)
+static weft_array *token_keys(weft_model *model, const weft_array *tokens)
 {
     const weft_dims shape = weft_shape(tokens);
     const weft_dims all = WEFT_DIMS(shape.at[0], shape.at[1], 2);
     weft_array *columns = weft_arange_int(0, shape.at[1], 1, WEFT_UINT32); /* (L) */
     weft_array *const words[] = {columns, weft_zeros_like(columns)};
-    weft_array *rows = weft__dropout_row_keys(); /* (B, 2) */
+    weft_array *rows = weft__nn_root(weft_model_module(model))->row_keys; /* (B, 2) */
     if (rows == NULL) {
         weft_array *numbers = weft_arange_int(0, shape.at[0], 1, WEFT_UINT32);
         weft_array *const both[] = {weft_zeros_like(numbers), numbers};
@@ -91,7 +91,7 @@ weft_array *weft__cell_losses(const weft__head_call *call, const weft_batch *bat
         in[WEFT__HEAD_TOP_LOGPROBS] = at_cells(batch->top_logprobs, at);
     }
     if (weft_model_module(call->model)->training)
-        in[WEFT__HEAD_KEYS] = weft_take(token_keys(batch->tokens), at, 0);
+        in[WEFT__HEAD_KEYS] = weft_take(token_keys(call->model, batch->tokens), at, 0);
     weft__head_losses(call, in, out);
     return out[0];
 }
@@ -123,7 +123,7 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
                           (weft_array *[WEFT__HEAD_INPUTS]){
                               [WEFT__HEAD_HIDDEN] = x,
                               [WEFT__HEAD_TARGETS] = next,
-                              [WEFT__HEAD_KEYS] = training ? token_keys(tokens) : NULL},
+                              [WEFT__HEAD_KEYS] = training ? token_keys(model, tokens) : NULL},
                           out);
     }
     if (entropies)

@@ -333,10 +333,10 @@ weft_array *weft__trainer_gradients(weft_trainer *t, weft_slot_loss_function *fn
 {
     weft_module *tree = weft_model_module(t->model);
     weft_nn_train(tree, true);
-    weft__dropout_rows(t->row_keys);
+    weft__nn_root(tree)->row_keys = t->row_keys;
     weft_array *loss =
         weft_value_and_grad_slots(fn, context, t->slots.slots, t->slots.n, t->gradients);
-    weft__dropout_rows(NULL);
+    weft__nn_root(tree)->row_keys = NULL;
     weft_nn_train(tree, false);
     return loss;
 }

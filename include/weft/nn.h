@@ -93,6 +93,7 @@ struct weft_module {
     bool unadapted;      /* "all-linear" of weft_nn_lora_options leaves it out; initially false */
     bool whole;          /* a new head: weft_nn_lora_inject trains its own parameters, as those of
                           * weft_nn_lora_options.whole; initially false */
+    weft_array *row_keys, *vector_keys; /* internal: of a root, for dropout in its tree; borrowed */
 };
 
 /* ---- Building ------------------------------------------------------------------------------- */
