@@ -90,7 +90,7 @@ weft_array *weft__block_forward(weft_module *self, weft_array *x, const weft__st
                                  : weft__attention_forward(m->attention, y, step, cache);
     x = joined(m, x, mixed, m->after_attention);
     y = m->parallel ? y : normalized(m->before_mlp, x);
-    x = joined(m, x, weft_nn_call(m->mlp, y), m->after_mlp);
+    x = joined(m, x, weft__mlp_call(m->mlp, y, step->summary), m->after_mlp);
     return weft_nn_leave(m, x);
 }
 

@@ -122,8 +122,6 @@ weft_module *weft__experts_new(const weft__decoder_config *c, const weft__layer 
 /* x (T, E) through the experts in ids (T, k), summed with weights (T, k): (T, E). */
 weft_array *weft__experts_forward(weft_module *experts, weft_array *x, weft_array *ids,
                                   weft_array *weights);
-/* Sets where weft__route records its choices on this thread until the next call (NULL: nowhere). */
-void weft__route_summary(weft_layer_summary *of_layer);
 typedef struct weft__routing {
     int64_t k;
     bool normalized;
@@ -132,16 +130,20 @@ typedef struct weft__routing {
 } weft__routing;
 /* Selects the largest k of logits (T, n): ids (T, k), and their shares of the softmax over all, or
  * over the k if `normalized`; or their sigmoids, of which the largest with `bias` (n) or NULL are
- * selected. */
+ * selected. Records them in `summary`, unless NULL. */
 void weft__route(weft_array *logits, weft_array *bias, const weft__routing *routing,
-                 weft_array **ids, weft_array **weights);
+                 weft_layer_summary *summary, weft_array **ids, weft_array **weights);
 /* gate (the router) and switch_mlp (the experts), or router and experts: a module for
- * weft_nn_call. */
+ * weft__mlp_call. */
 weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *layer);
 /* Experts (`name` NULL: none) beside an MLP that all tokens go through, whose results are added: a
- * module for weft_nn_call with children of these names. */
+ * module for weft__mlp_call with children of these names. The linear `gate` (E -> 1), unless its
+ * name is NULL, scales the result of the MLP. */
 weft_module *weft__shared_moe_new(const char *name, weft_module *sparse, const char *shared_name,
-                                  weft_module *shared);
+                                  weft_module *shared, const char *gate_name, weft_module *gate);
+/* weft_nn_call of an MLP. If it has a router, the choices are recorded in `summary`, unless NULL.
+ */
+weft_array *weft__mlp_call(weft_module *mlp, weft_array *x, weft_layer_summary *summary);
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 

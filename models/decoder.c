@@ -371,7 +371,7 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
             step.records = call->records;
             x = weft_to(x, device);
         }
-        weft__route_summary(call->summaries ? &call->summaries[i] : NULL);
+        step.summary = call->summaries ? &call->summaries[i] : NULL;
         if (call->caches)
             x = a->forward(block, x, &step, cache_of(m, &m->all[i], call));
         else if (call->checkpoint || (block->training && weft__placement_streams(block)))
@@ -381,7 +381,6 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
         if (call->summaries)
             summarise(x, &call->summaries[i]);
     }
-    weft__route_summary(NULL);
     weft_set_default_device(before);
     return x;
 }

@@ -194,6 +194,7 @@ struct weft__step {
     weft_cache **caches;            /* weft_model_call.caches, or NULL */
     weft_cache_view *kept;          /* of source layers, one per layer */
     weft_attention_record *records; /* one per layer, or NULL */
+    weft_layer_summary *summary;    /* of the layer, or NULL */
 };
 
 /* Replacements by an architecture for the standard parts. */

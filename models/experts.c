@@ -99,13 +99,6 @@ weft_array *weft__experts_forward(weft_module *self, weft_array *x, weft_array *
 
 /* ---- the router ------------------------------------------------------------------------------ */
 
-static _Thread_local weft_layer_summary *summary;
-
-void weft__route_summary(weft_layer_summary *of_layer)
-{
-    summary = of_layer;
-}
-
 /* Sigmoids (T, n) of which k are chosen: their weights (T, k). */
 static weft_array *sigmoid_weights(weft_array *scores, weft_array *ids, const weft__routing *r)
 {
@@ -140,8 +133,8 @@ static weft_array *in_best_groups(weft_array *scores, const weft__routing *r)
     return weft_reshape(weft_where_scalar(open, groups, -INFINITY), WEFT_DIMS(T, n));
 }
 
-void weft__route(weft_array *logits, weft_array *bias, const weft__routing *r, weft_array **ids,
-                 weft_array **weights)
+void weft__route(weft_array *logits, weft_array *bias, const weft__routing *r,
+                 weft_layer_summary *summary, weft_array **ids, weft_array **weights)
 {
     const bool sigmoid = r->factor > 0;
     weft_array *scores = weft_astype(logits, WEFT_FLOAT32);
@@ -167,18 +160,22 @@ typedef struct moe {
 } moe;
 
 /* x (B, L, E) -> (B, L, E) */
-static weft_array *moe_forward(weft_module *self, weft_array *x)
+static weft_array *through_moe(moe *m, weft_array *x, weft_layer_summary *summary)
 {
-    moe *m = (moe *)self;
     weft_array *ids, *weights, *rows = weft_flatten(x, 0, 1); /* (T, E) */
     weft_array *logits = weft_nn_call(m->gate, m->wide ? weft_astype(rows, WEFT_FLOAT32) : rows);
-    weft__route(logits, m->bias, &m->routing, &ids, &weights);
+    weft__route(logits, m->bias, &m->routing, summary, &ids, &weights);
     if (m->fc1_latent_proj)
         rows = weft_nn_call(m->fc1_latent_proj, rows);
     weft_array *y = weft__experts_forward(m->switch_mlp, rows, ids, weights);
     if (m->fc2_latent_proj)
         y = weft_nn_call(m->fc2_latent_proj, y);
     return weft_reshape(y, weft_shape(x));
+}
+
+static weft_array *moe_forward(weft_module *self, weft_array *x)
+{
+    return through_moe((moe *)self, x, NULL);
 }
 
 static const weft_module_type moe_type = {.name = "moe", .forward = moe_forward};
@@ -216,31 +213,50 @@ weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *lay
 
 typedef struct shared_moe {
     weft_module module;
-    weft_module *moe, *shared; /* the first may be NULL */
+    weft_module *moe, *shared, *gate; /* the first and the last may be NULL */
 } shared_moe;
 
 /* x (B, L, E) -> (B, L, E) */
+static weft_array *through_shared(shared_moe *m, weft_array *x, weft_layer_summary *summary)
+{
+    weft_array *share = m->gate ? weft_sigmoid(weft_nn_call(m->gate, x)) : NULL; /* (B, L, 1) */
+    weft_array *y = weft_nn_call(m->shared, x);
+    y = share ? weft_multiply(y, share) : y;
+    return m->moe ? weft_add(weft__mlp_call(m->moe, x, summary), y) : y;
+}
+
 static weft_array *shared_moe_forward(weft_module *self, weft_array *x)
 {
-    shared_moe *m = (shared_moe *)self;
-    weft_array *y = weft_nn_call(m->shared, x);
-    return m->moe ? weft_add(weft_nn_call(m->moe, x), y) : y;
+    return through_shared((shared_moe *)self, x, NULL);
 }
 
 static const weft_module_type shared_moe_type = {.name = "shared_moe",
                                                  .forward = shared_moe_forward};
 
+weft_array *weft__mlp_call(weft_module *mlp, weft_array *x, weft_layer_summary *summary)
+{
+    if (mlp->type != &moe_type && mlp->type != &shared_moe_type)
+        return weft_nn_call(mlp, x);
+    weft_nn_enter_module(mlp, mlp->type->name);
+    x = mlp->type == &moe_type ? through_moe((moe *)mlp, x, summary)
+                               : through_shared((shared_moe *)mlp, x, summary);
+    return weft_nn_leave_module(mlp, x);
+}
+
 weft_module *weft__shared_moe_new(const char *name, weft_module *sparse, const char *shared_name,
-                                  weft_module *shared)
+                                  weft_module *shared, const char *gate_name, weft_module *gate)
 {
     shared_moe *m = weft_nn_new(shared_moe, &shared_moe_type);
     if (m == NULL) {
         weft_nn_free(sparse);
         weft_nn_free(shared);
+        weft_nn_free(gate);
         return NULL;
     }
     if (name)
         weft_nn_add_child(&m->module, name, &m->moe, sparse);
     weft_nn_add_child(&m->module, shared_name, &m->shared, shared);
+    if (gate_name)
+        weft_nn_add_child(&m->module, gate_name, &m->gate, gate);
     return weft_nn_finish(m);
 }

@@ -229,14 +229,15 @@ static weft_module *router_new(const weft__decoder_config *c)
 }
 
 /* x (T, E) -> ids and weights (T, k) */
-static void route(weft_module *self, weft_array *x, weft_array **ids, weft_array **weights)
+static void route(weft_module *self, weft_array *x, weft_layer_summary *summary, weft_array **ids,
+                  weft_array **weights)
 {
     router *m = (router *)self;
     weft_nn_enter(m);
     x = weft_rms_norm(x, weft_astype(m->scale, weft_dtype_of(x)), m->eps, 0);
     x = weft_scale(x, 1 / sqrt((double)weft_dim(x, 1)));
     weft__route(weft_nn_call(m->proj, x), NULL, &(weft__routing){.k = m->k, .normalized = true},
-                ids, weights);
+                summary, ids, weights);
     weft_array *scale = weft_take(m->per_expert_scale, *ids, 0); /* (T, k) */
     *weights = weft_multiply(*weights, weft_astype(scale, weft_dtype_of(*weights)));
     weft_array *results[] = {*ids, *weights};
@@ -317,13 +318,13 @@ static weft_module *block_new(const weft__decoder_config *c, const weft__layer *
 }
 
 /* The MLP plus the experts: x (B, L, E) -> (B, L, E). The router reads x without a norm. */
-static weft_array *feed_forward(block *m, weft_array *x)
+static weft_array *feed_forward(block *m, weft_array *x, weft_layer_summary *summary)
 {
     weft_array *y = weft_nn_call(m->mlp, weft_nn_call(m->pre_feedforward_layernorm, x));
     if (m->router == NULL)
         return y;
     weft_array *ids, *weights, *rows = weft_flatten(x, 0, 1); /* (T, E) */
-    route(m->router, rows, &ids, &weights);
+    route(m->router, rows, summary, &ids, &weights);
     weft_array *z = weft_nn_call(m->pre_feedforward_layernorm_2, rows);
     z = weft__experts_forward(((holder *)m->experts)->switch_glu, z, ids, weights);
     z = weft_nn_call(m->post_feedforward_layernorm_2, weft_reshape(z, weft_shape(x)));
@@ -338,7 +339,7 @@ static weft_array *block_forward(weft_module *self, weft_array *x, const weft__s
     weft_array *y = weft_nn_call(m->input_layernorm, x); /* (B, L, E) */
     y = weft__attention_forward(m->self_attn, y, step, cache);
     x = weft_add(x, weft_nn_call(m->post_attention_layernorm, y));
-    y = feed_forward(m, x);
+    y = feed_forward(m, x, step->summary);
     x = weft_add(x, weft_nn_call(m->post_feedforward_layernorm, y));
     if (m->per_layer_input_gate) {
         weft_array *own = weft_slice_axis(step->extra, 2, m->index, m->index + 1);

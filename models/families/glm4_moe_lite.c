@@ -33,7 +33,8 @@ static const weft_config_field fields[] = {
 static weft_module *sparse_mlp(const weft__decoder_config *c, const weft__layer *layer)
 {
     const int64_t F = ((const glm_config *)c)->n_shared_experts * c->moe_intermediate_size;
-    return weft__shared_moe_new("", weft__moe_new(c, layer), "shared_experts", weft__mlp_new(c, F));
+    return weft__shared_moe_new("", weft__moe_new(c, layer), "shared_experts", weft__mlp_new(c, F),
+                                NULL, NULL);
 }
 
 static weft_status layer_of(const weft_config *config, const weft__decoder_config *c,

@@ -122,7 +122,7 @@ static weft_module *mlps_new(const weft__decoder_config *c, const weft__layer *l
 {
     return weft__shared_moe_new(layer->sparse ? "block_sparse_moe" : NULL,
                                 layer->sparse ? weft__moe_new(c, layer) : NULL, "shared_mlp",
-                                weft__mlp_new(c, c->intermediate_size));
+                                weft__mlp_new(c, c->intermediate_size), NULL, NULL);
 }
 
 static weft_module *mixer_new(const weft__decoder_config *c, const weft__layer *layer)

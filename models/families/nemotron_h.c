@@ -157,7 +157,7 @@ static weft_module *mixer_new(kind k, const weft__decoder_config *c, const weft_
            : k == ATTENTION ? weft__attention_new(c, layer, false)
            : k == MLP       ? weft__mlp_new(c, c->intermediate_size)
                             : weft__shared_moe_new("", weft__moe_new(c, layer), "shared_experts",
-                                                   weft__mlp_new(c, own->shared_width));
+                                                   weft__mlp_new(c, own->shared_width), NULL, NULL);
 }
 
 static weft_module *block_new(const weft__decoder_config *c, const weft__layer *layer)
@@ -180,7 +180,7 @@ static weft_array *block_forward(weft_module *self, weft_array *x, const weft__s
     weft_array *y = weft_nn_call(m->norm, x);
     y = m->kind == MAMBA       ? weft__mamba2_forward(m->mixer, y, step, cache)
         : m->kind == ATTENTION ? weft__attention_forward(m->mixer, y, step, cache)
-                               : weft_nn_call(m->mixer, y);
+                               : weft__mlp_call(m->mixer, y, step->summary);
     return weft_nn_leave(m, weft_add(x, y));
 }
 

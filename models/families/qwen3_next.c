@@ -43,46 +43,15 @@ static weft_status layer_of(const weft_config *config, const weft__decoder_confi
     return WEFT_OK;
 }
 
-/* ---- experts with a shared one --------------------------------------------------------------- */
-
-typedef struct shared_moe {
-    weft_module module;
-    weft_module *moe, *shared_expert, *shared_expert_gate;
-} shared_moe;
-
-/* x (B, L, E) -> (B, L, E) */
-static weft_array *shared_moe_forward(weft_module *self, weft_array *x)
-{
-    shared_moe *m = (shared_moe *)self;
-    weft_array *share = weft_sigmoid(weft_nn_call(m->shared_expert_gate, x)); /* (B, L, 1) */
-    weft_array *shared = weft_multiply(weft_nn_call(m->shared_expert, x), share);
-    return weft_add(weft_nn_call(m->moe, x), shared);
-}
-
-static const weft_module_type shared_moe_type = {
-    .name = "shared_moe",
-    .forward = shared_moe_forward,
-};
-
-static weft_module *shared_moe_new(const hybrid_config *c, const weft__layer *layer)
-{
-    if (c->shared_expert_intermediate_size == 0)
-        return weft__moe_new(&c->decoder, layer);
-    shared_moe *m = weft_nn_new(shared_moe, &shared_moe_type);
-    if (m == NULL)
-        return NULL;
-    weft_nn_add_child(&m->module, "", &m->moe, weft__moe_new(&c->decoder, layer));
-    weft_nn_child(m, shared_expert, weft__mlp_new(&c->decoder, c->shared_expert_intermediate_size));
-    weft_nn_child(m, shared_expert_gate, weft_nn_linear_new(c->decoder.hidden_size, 1, false));
-    return weft_nn_finish(m);
-}
-
 /* ---- the parts of blocks --------------------------------------------------------------------- */
 
 static weft_module *mlp_new(const weft__decoder_config *c, const weft__layer *layer)
 {
-    return layer->sparse ? shared_moe_new((const hybrid_config *)c, layer)
-                         : weft__mlp_new(c, layer->intermediate_size);
+    const int64_t F = ((const hybrid_config *)c)->shared_expert_intermediate_size;
+    if (!layer->sparse || F == 0)
+        return layer->sparse ? weft__moe_new(c, layer) : weft__mlp_new(c, layer->intermediate_size);
+    return weft__shared_moe_new("", weft__moe_new(c, layer), "shared_expert", weft__mlp_new(c, F),
+                                "shared_expert_gate", weft_nn_linear_new(c->hidden_size, 1, false));
 }
 
 static weft_module *mixer_new(const weft__decoder_config *c, const weft__layer *layer)
