@@ -195,7 +195,7 @@ static weft_status failed_before(weft_array *const *arrays, int n)
 {
     for (int i = 0; i < n; i++) {
         if (atomic_load(&arrays[i]->view.buffer->failed)) {
-            return weft__failed_before("eval", arrays[i]->view.buffer);
+            return weft__failed_before("eval", arrays[i]->view.buffer, weft__thread_owner());
         }
     }
     return WEFT_OK;

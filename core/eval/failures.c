@@ -17,8 +17,6 @@ typedef struct failure {
     char message[1024];
 } failure;
 
-_Thread_local bool weft__on_stream;
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static failure failures[FAILURES_KEPT];
 
@@ -35,13 +33,15 @@ void weft__note_failure(uint64_t ticket, const void *owner, weft_status status)
             place = other;
         }
     }
-    *place =
-        (failure){.ticket = ticket, .owner = owner, .status = status, .reported = !weft__on_stream};
+    *place = (failure){.ticket = ticket,
+                       .owner = owner,
+                       .status = status,
+                       .reported = owner == weft__thread_owner()};
     snprintf(place->message, sizeof place->message, "%s", weft_error_message());
     pthread_mutex_unlock(&lock);
 }
 
-weft_status weft__failed_by(const char *where, uint64_t ticket)
+weft_status weft__failed_by(const char *where, uint64_t ticket, const void *owner)
 {
     pthread_mutex_lock(&lock);
     failure *cause = &failures[0];
@@ -52,14 +52,14 @@ weft_status weft__failed_by(const char *where, uint64_t ticket)
     }
     const weft_status status = weft_fail(
         cause->status, "%s: what it needs could not be computed: %s", where, cause->message);
-    cause->reported = cause->reported || !weft__on_stream;
+    cause->reported = cause->reported || owner == weft__thread_owner();
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-weft_status weft__failed_before(const char *where, const weft__buffer *b)
+weft_status weft__failed_before(const char *where, const weft__buffer *b, const void *owner)
 {
-    return weft__failed_by(where, atomic_load_explicit(&b->writer, memory_order_relaxed));
+    return weft__failed_by(where, atomic_load_explicit(&b->writer, memory_order_relaxed), owner);
 }
 
 uint64_t weft__failed_within(uint64_t first, uint64_t last)

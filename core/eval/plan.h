@@ -194,8 +194,9 @@ weft_status weft__evaluation_begin(void);
 void weft__evaluation_leave(void);
 void weft__evaluation_end(void);
 
-/* queue.c: fails with the recorded failure that left the buffer unfilled. */
-weft_status weft__failed_before(const char *where, const weft__buffer *b);
+/* failures.c: fails with the recorded failure that left the buffer unfilled, on behalf of a plan or
+ * a call of `owner`. */
+weft_status weft__failed_before(const char *where, const weft__buffer *b, const void *owner);
 
 /* reference.c: kernels that any backend can fall back to. */
 weft_status weft__reference_elementwise(const weft_call *call, const weft_tape *tape);

@@ -102,7 +102,7 @@ static weft_status take_memory(running *r)
         weft__buffer *b = r->call->in[i]->view.buffer;
         /* A buffer that is still to be filled may carry the mark of its previous contents. */
         if (atomic_load(&b->failed) && !weft__is_pending(atomic_load(&b->writer))) {
-            return weft__failed_before("compiled function", b);
+            return weft__failed_before("compiled function", b, weft__thread_owner());
         }
         if (!is_lent(r, i)) {
             b->plan = mark;
@@ -281,6 +281,7 @@ static void start(running *r)
 {
     set_addresses(r);
     unlink_copies(r);
+    r->pending->plan.owner = owner_of(r);
     r->pending->plan.first = r->last_copy ? r->first : r->p->plan.first;
     note_memory(r);
     spend(r); /* a stream may finish the run before this thread continues */

@@ -38,11 +38,10 @@ static struct {
 
 _Thread_local bool weft__evaluating;
 static _Thread_local weft_stream *thread_stream;
-static _Thread_local char thread_mark;
 
 const void *weft__thread_owner(void)
 {
-    return &thread_mark;
+    return &weft__evaluating; /* an address that no other thread has */
 }
 
 /* ---- dependencies of a plan ------------------------------------------------------------------ */
@@ -376,7 +375,7 @@ static void complete(weft_stream *s, weft__pending *f)
     weft_status status = f->device->backend->wait_until(f->device->state, f->point);
     const uint64_t failed = status == WEFT_OK ? failed_need(f) : 0;
     if (failed) {
-        status = weft__failed_by("eval", failed);
+        status = weft__failed_by("eval", failed, f->owner);
     }
     if (status != WEFT_OK) {
         weft__note_failure(f->ticket, f->owner, status);
@@ -394,7 +393,7 @@ static void complete(weft_stream *s, weft__pending *f)
 static void *run_completer(void *argument)
 {
     weft_stream *s = argument;
-    weft__evaluating = weft__on_stream = true;
+    weft__evaluating = true;
     pthread_mutex_lock(&all_pending.lock);
     for (;;) {
         while (!s->issued && !s->ended) {
@@ -445,7 +444,7 @@ static void start_pending(weft_stream *s, weft__pending *f)
 static void *run_stream(void *argument)
 {
     weft_stream *s = argument;
-    weft__evaluating = weft__on_stream = true;
+    weft__evaluating = true;
     pthread_mutex_lock(&all_pending.lock);
     for (;;) {
         while (!s->first && !s->stop) {

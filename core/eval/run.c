@@ -364,7 +364,7 @@ static weft_status run_steps(weft__plan *plan)
         const weft__buffer *missing = failed_input(step);
         bool intact = missing != NULL;
         if (missing) {
-            status = weft__failed_before(step->call.op->name, missing);
+            status = weft__failed_before(step->call.op->name, missing, plan->owner);
         }
         if (status == WEFT_OK) {
             status = step->call.device->profile ? run_measured(step) : run_step(step);
