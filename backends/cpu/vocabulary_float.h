@@ -6,25 +6,20 @@
 #define BACKENDS_CPU_VOCABULARY_FLOAT_H
 
 #include "backends/cpu/vocabulary_bits.h"
+#include "backends/polynomials.h"
 
 #define F32_INFINITY __builtin_inff()
 #define F32_NAN __builtin_nanf("")
-#define F32_LOG2_E 1.44269504f
-#define F32_LN2_HIGH 0x1.62e4p-1f /* short, so that its product with an exponent is exact */
-#define F32_LN2_LOW 0x1.7f7d1cp-20f
 #define F32_ROUNDER 0x1.8p23f /* adding it leaves the nearest integer in the low bits */
 
 /* x = k ln 2 + r: returns e^r - 1, and k. NaN returns NaN, and an unspecified k. */
 CPU_INLINE float exp_reduced(float x, int32_t *k)
 {
-    float shifted = x * F32_LOG2_E + F32_ROUNDER;
+    float shifted = x * LOG2_E + F32_ROUNDER;
     float n = shifted - F32_ROUNDER;
-    float r = x - n * F32_LN2_HIGH;
-    r -= n * F32_LN2_LOW;
-    float q = 0.00139506161f * r + 0.00836895313f;
-    q = q * r + 0.0416662022f;
-    q = q * r + 0.166665182f;
-    q = q * r + 0.5f;
+    float r = x - n * LN2_HIGH;
+    r -= n * LN2_LOW;
+    float q = EXP_TERMS(r);
     *k = (int32_t)(float_bits(shifted) - float_bits(F32_ROUNDER));
     return r + r * r * q;
 }
@@ -80,15 +75,9 @@ CPU_INLINE float log_special(float x, float result)
 /* e ln 2 + log(1 + f) */
 CPU_INLINE float log_sum(float e, float f)
 {
-    float q = -0.0785950422f * f + 0.128815889f;
-    q = q * f - 0.131287739f;
-    q = q * f + 0.141812041f;
-    q = q * f - 0.166245535f;
-    q = q * f + 0.200022861f;
-    q = q * f - 0.250008106f;
-    q = q * f + 0.333333164f;
-    float tail = f * f * (f * q - 0.5f) + e * F32_LN2_LOW;
-    return e * F32_LN2_HIGH + (f + tail);
+    float q = LOG_TERMS(f);
+    float tail = f * f * (f * q - 0.5f) + e * LN2_LOW;
+    return e * LN2_HIGH + (f + tail);
 }
 
 CPU_INLINE float log_f32(float x)
@@ -113,15 +102,7 @@ CPU_INLINE float log2_f32(float x)
 {
     float f;
     int32_t e = split_exponent(x, &f);
-    float q = 0.0970349237f * f - 0.16906406f;
-    q = q * f + 0.17205672f;
-    q = q * f - 0.178908572f;
-    q = q * f + 0.205043495f;
-    q = q * f - 0.240467221f;
-    q = q * f + 0.288576186f;
-    q = q * f - 0.360674143f;
-    q = q * f + 0.480897903f;
-    q = q * f - 0.721347511f;
+    float q = LOG2_TERMS(f);
     /* 1 / ln 2 in two parts, of which the larger is exact in the sum */
     return log_special(x, (float)e + (f * 1.44269502f + f * (f * q + 1.925963e-08f)));
 }
@@ -129,20 +110,9 @@ CPU_INLINE float log2_f32(float x)
 CPU_INLINE float erf_f32(float x)
 {
     float a = __builtin_fabsf(x), z = a * a;
-    float p = 7.85387747e-05f * z - 0.000801019836f;
-    p = p * z + 0.00518832821f;
-    p = p * z - 0.0268538129f;
-    p = p * z + 0.112835854f;
-    p = p * z - 0.37612626f;
-    p = p * z + 0.128379166f;                        /* erf(a) / a - 1 */
-    float b = 4.05f < a ? 4.05f : a;                 /* beyond this the result is 1 */
-    float q = 2.14961638e-05f * b - 0.000439106923f; /* -log(1 - erf b) */
-    q = q * b + 0.00419361377f;
-    q = q * b - 0.0251789745f;
-    q = q * b + 0.108372487f;
-    q = q * b + 0.633262575f;
-    q = q * b + 1.12955678f;
-    q = q * b - 0.000183444979f;
+    float p = ERF_TERMS(z);          /* erf(a) / a - 1 */
+    float b = 4.05f < a ? 4.05f : a; /* beyond this the result is 1 */
+    float q = ERF_TAIL_TERMS(b);     /* -log(1 - erf b) */
     int32_t k;
     float tail = exp_reduced(-q, &k);
     float large = 1 - (1 + tail) * power_of_two(k);
@@ -155,25 +125,9 @@ CPU_INLINE float erfinv_f32(float x)
     float a = __builtin_fabsf(x);
     float w = -log_f32((1 - a) * (1 + a));
     float t = w - 2.5f;
-    float p = -8.66366801e-09f * t + 2.34135911e-08f;
-    p = p * t + 4.64593569e-07f;
-    p = p * t - 3.46471438e-06f;
-    p = p * t - 4.95700124e-06f;
-    p = p * t + 0.000218351255f;
-    p = p * t - 0.00125275098f;
-    p = p * t - 0.00417739386f;
-    p = p * t + 0.246640295f;
-    p = p * t + 1.50140941f;
+    float p = ERFINV_TERMS(t);
     float s = __builtin_sqrtf(w) - 3;
-    float q = 0.000102401988f * s - 0.000297355233f;
-    q = q * s - 3.58659017e-05f;
-    q = q * s + 0.00146884378f;
-    q = q * s - 0.00360916276f;
-    q = q * s + 0.0056935437f;
-    q = q * s - 0.00763463881f;
-    q = q * s + 0.00944448356f;
-    q = q * s + 1.00167477f;
-    q = q * s + 2.83297682f;
+    float q = ERFINV_TAIL_TERMS(s);
     float r = x * (w < 5 ? p : q);
     return a == 1 ? __builtin_copysignf(F32_INFINITY, x) : r;
 }
@@ -199,18 +153,18 @@ CPU_INLINE double exp2_wide(double t)
     return p * bits_double((k + 1023) << 52);
 }
 
+/* log2((1 + s) / (1 - s)) = s q, z = s^2 */
+#define LOG2_WIDE_TERMS(z)                                                                         \
+    HORNER_6(z, 0.24295127933748698, 0.26144130522178388, 0.32061648017953903,                     \
+             0.41219840072707231, 0.57707801725486019, 0.96179669392431455, 2.8853900817779272)
+
 /* log2 of a >= 0, with relative error 2^-50; 0 and infinity give large finite numbers. */
 CPU_INLINE double log2_wide(float a)
 {
     float f;
     int32_t e = split_exponent(a, &f);
     double s = (double)f / ((double)f + 2), z = s * s;
-    double p = 0.24295127933748698 * z + 0.26144130522178388;
-    p = p * z + 0.32061648017953903;
-    p = p * z + 0.41219840072707231;
-    p = p * z + 0.57707801725486019;
-    p = p * z + 0.96179669392431455;
-    p = p * z + 2.8853900817779272;
+    double p = LOG2_WIDE_TERMS(z);
     double r = (double)e + s * p;
     return a == 0 ? -1e300 : a < F32_INFINITY ? r : 1e300;
 }
@@ -235,9 +189,7 @@ CPU_INLINE float sinh_f32(float x)
 {
     float a = __builtin_fabsf(x), z = a * a;
     double e = exp2_wide((double)a * 1.4426950408889634074);
-    float p = 2.81743974e-06f * z + 0.000198360663f;
-    p = p * z + 0.00833335053f;
-    p = p * z + 0.166666672f;
+    float p = SINH_TERMS(z);
     float r = a < 1 ? a + a * z * p : (float)(0.5 * (e - 1 / e));
     return __builtin_copysignf(r, x);
 }

@@ -10,6 +10,7 @@
 #define BACKENDS_CPU_VOCABULARY_TRIG_H
 
 #include "backends/cpu/vocabulary_bits.h"
+#include "backends/polynomials.h"
 
 enum { TRIG_POWERS = 105 };
 
@@ -176,16 +177,14 @@ CPU_INLINE double reduce_quadrant(float x, int32_t *quadrant)
 CPU_INLINE float sine_polynomial(float r)
 {
     float z = r * r;
-    float p = -0.000195166562f * z + 0.00833217334f;
-    p = p * z - 0.166666552f;
+    float p = SINE_TERMS(z);
     return r + r * z * p;
 }
 
 CPU_INLINE float cosine_polynomial(float r)
 {
     float z = r * r;
-    float p = 2.44377316e-05f * z - 0.00138873619f;
-    p = p * z + 0.0416666456f;
+    float p = COSINE_TERMS(z);
     return 1 + z * (z * p - 0.5f);
 }
 
@@ -214,19 +213,9 @@ CPU_INLINE float cos_f32(float x)
 CPU_INLINE float atan_polynomial(float z)
 {
     float t = z * z;
-    float p = -0.00182722497f * t + 0.0110644875f;
-    p = p * t - 0.0314557701f;
-    p = p * t + 0.0582345948f;
-    p = p * t - 0.0841946006f;
-    p = p * t + 0.109575756f;
-    p = p * t - 0.142652452f;
-    p = p * t + 0.199986383f;
-    p = p * t - 0.333333015f;
+    float p = ATAN_TERMS(t);
     return z + z * t * p;
 }
-
-#define HALF_PI_HIGH 0x1.921fb6p+0f
-#define HALF_PI_LOW (-0x1.777a5cp-25f)
 
 CPU_INLINE float atan_f32(float x)
 {
@@ -258,10 +247,7 @@ CPU_INLINE float asin_core(float a)
     int large = a > 0.5f;
     float z = large ? (1 - a) * 0.5f : a * a;
     float s = large ? __builtin_sqrtf(z) : a;
-    float p = 0.0422185436f * z + 0.0241476316f;
-    p = p * z + 0.0454770885f;
-    p = p * z + 0.0749524161f;
-    p = p * z + 0.166667536f;
+    float p = ASIN_TERMS(z);
     return s + s * z * p;
 }
 

@@ -39,12 +39,7 @@ static inline double log_both(double t, double less_one)
     double m = bits_double((word & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu);
     double f = near ? less_one : m - 1;
     double s = f / (f + 2), z = s * s;
-    double p = 0.24295127933748698 * z + 0.26144130522178388;
-    p = p * z + 0.32061648017953903;
-    p = p * z + 0.41219840072707231;
-    p = p * z + 0.57707801725486019;
-    p = p * z + 0.96179669392431455;
-    p = p * z + 2.8853900817779272;
+    double p = LOG2_WIDE_TERMS(z);
     double r = ((near ? 0 : e) + s * p) * WIDE_LN2;
     r = t < __builtin_inf() ? r : t;
     return t > 0 ? r : t == 0 ? -__builtin_inf() : __builtin_nan("");

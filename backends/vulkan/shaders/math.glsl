@@ -7,11 +7,10 @@
 // Arithmetic is `precise`; NaN and signs are tested by their bits (README.md, "Floating point").
 // Parameters are const so that SPIR-V passes them by value.
 
+#include "../../polynomials.h"
+
 #define INFINITY uintBitsToFloat(0x7f800000u)
 #define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)
-// LN2_HIGH has few bits: its product with an exponent is exact.
-const float LN2_HIGH = 0.693145751953125, LN2_LOW = 1.42860677e-06;
-const float HALF_PI_HIGH = 1.57079637, HALF_PI_LOW = -4.37113883e-08;
 
 bool nan_(const float x)
 {
@@ -159,13 +158,10 @@ float mod_(const float x, const float y)
 // Decomposes x = k ln 2 + r for |x| <= 180: returns e^r - 1, and k.
 float exp_reduced(const float x, out int k)
 {
-    precise float n = rint_(x * 1.44269504);
+    precise float n = rint_(x * LOG2_E);
     precise float near = x - n * LN2_HIGH, r = near - n * LN2_LOW;
     precise float low = (near - r) - n * LN2_LOW;
-    precise float q = 0.00139506161 * r + 0.00836895313;
-    q = q * r + 0.0416662022;
-    q = q * r + 0.166665182;
-    q = q * r + 0.5;
+    precise float q = EXP_TERMS(r);
     precise float p = r + (r * r * q + (low + low * r));
     k = int(n);
     return p;
@@ -209,9 +205,7 @@ float sinh_(const float x)
 {
     precise float a = magnitude_of(x), z = a * a;
     if (!(a >= 1.0)) {
-        precise float p = 2.81743974e-06 * z + 0.000198360663;
-        p = p * z + 0.00833335053;
-        p = p * z + 0.166666672;
+        precise float p = SINH_TERMS(z);
         precise float r = x + x * z * p;
         return r;
     }
@@ -262,13 +256,7 @@ float log_special(const float x, const float result)
 // e ln 2 + log(1 + f)
 float log_sum(const float e, const float f)
 {
-    precise float q = -0.0785950422 * f + 0.128815889;
-    q = q * f - 0.131287739;
-    q = q * f + 0.141812041;
-    q = q * f - 0.166245535;
-    q = q * f + 0.200022861;
-    q = q * f - 0.250008106;
-    q = q * f + 0.333333164;
+    precise float q = LOG_TERMS(f);
     precise float tail = f * f * (f * q - 0.5) + e * LN2_LOW;
     precise float r = e * LN2_HIGH + (f + tail);
     return r;
@@ -295,15 +283,7 @@ float log2_(const float x)
 {
     float f;
     int e = split_exponent(x, f);
-    precise float q = 0.0970349237 * f - 0.16906406;
-    q = q * f + 0.17205672;
-    q = q * f - 0.178908572;
-    q = q * f + 0.205043495;
-    q = q * f - 0.240467221;
-    q = q * f + 0.288576186;
-    q = q * f - 0.360674143;
-    q = q * f + 0.480897903;
-    q = q * f - 0.721347511;
+    precise float q = LOG2_TERMS(f);
     // 1 / ln 2 is split into two parts: the large one is exact in the sum.
     precise float r = float(e) + (f * 1.44269502 + f * (f * q + 1.925963e-08));
     return log_special(x, r);

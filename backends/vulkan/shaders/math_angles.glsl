@@ -76,8 +76,7 @@ vec2 reduce_quadrant(const float x, out int quadrant)
 float sine_polynomial(const vec2 parts)
 {
     precise float r = parts.x, z = r * r;
-    precise float p = -0.000195166562 * z + 0.00833217334;
-    p = p * z - 0.166666552;
+    precise float p = SINE_TERMS(z);
     precise float s = r + (r * z * p + parts.y);
     return s;
 }
@@ -85,8 +84,7 @@ float sine_polynomial(const vec2 parts)
 float cosine_polynomial(const vec2 parts)
 {
     precise float r = parts.x, z = r * r;
-    precise float p = 2.44377316e-05 * z - 0.00138873619;
-    p = p * z + 0.0416666456;
+    precise float p = COSINE_TERMS(z);
     precise float c = 1.0 + (z * (z * p - 0.5) - r * parts.y);
     return c;
 }
@@ -120,14 +118,7 @@ float tan_(const float x)
 float atan_polynomial(const float z)
 {
     precise float t = z * z;
-    precise float p = -0.00182722497 * t + 0.0110644875;
-    p = p * t - 0.0314557701;
-    p = p * t + 0.0582345948;
-    p = p * t - 0.0841946006;
-    p = p * t + 0.109575756;
-    p = p * t - 0.142652452;
-    p = p * t + 0.199986383;
-    p = p * t - 0.333333015;
+    precise float p = ATAN_TERMS(t);
     precise float r = z + z * t * p;
     return r;
 }
@@ -175,10 +166,7 @@ vec2 asin_core(const float a)
     precise float s = large ? sqrt_(z) : a, square = s * s;
     precise float rest = large && s > 0.0 ? ((z - square) - product_error(s, s, square)) / (s + s)
                                           : 0.0;
-    precise float p = 0.0422185436 * z + 0.0241476316;
-    p = p * z + 0.0454770885;
-    p = p * z + 0.0749524161;
-    p = p * z + 0.166667536;
+    precise float p = ASIN_TERMS(z);
     precise float tail = s * z * p + rest;
     return vec2(s, tail);
 }
@@ -213,23 +201,12 @@ float erf_(const float x)
 {
     precise float a = magnitude_of(x), z = a * a;
     if (!(a >= 1.0)) {
-        precise float p = 7.85387747e-05 * z - 0.000801019836;
-        p = p * z + 0.00518832821;
-        p = p * z - 0.0268538129;
-        p = p * z + 0.112835854;
-        p = p * z - 0.37612626;
-        p = p * z + 0.128379166; // erf(a) / a - 1
+        precise float p = ERF_TERMS(z); // erf(a) / a - 1
         precise float r = x + x * p;
         return x == 0.0 ? x : r;
     }
     precise float b = a < 4.05 ? a : 4.05; // where the result rounds to 1
-    precise float q = 2.14961638e-05 * b - 0.000439106923; // -log(1 - erf b)
-    q = q * b + 0.00419361377;
-    q = q * b - 0.0251789745;
-    q = q * b + 0.108372487;
-    q = q * b + 0.633262575;
-    q = q * b + 1.12955678;
-    q = q * b - 0.000183444979;
+    precise float q = ERF_TAIL_TERMS(b); // -log(1 - erf b)
     int k;
     precise float p = exp_reduced(-q, k), r = 1.0 - (1.0 + p) * power_of_two(k);
     return signed_(r, x);
@@ -242,26 +219,10 @@ float erfinv_(const float x)
     precise float p, t;
     if (w < 5.0) {
         t = w - 2.5;
-        p = -8.66366801e-09 * t + 2.34135911e-08;
-        p = p * t + 4.64593569e-07;
-        p = p * t - 3.46471438e-06;
-        p = p * t - 4.95700124e-06;
-        p = p * t + 0.000218351255;
-        p = p * t - 0.00125275098;
-        p = p * t - 0.00417739386;
-        p = p * t + 0.246640295;
-        p = p * t + 1.50140941;
+        p = ERFINV_TERMS(t);
     } else {
         t = sqrt_(w) - 3.0;
-        p = 0.000102401988 * t - 0.000297355233;
-        p = p * t - 3.58659017e-05;
-        p = p * t + 0.00146884378;
-        p = p * t - 0.00360916276;
-        p = p * t + 0.0056935437;
-        p = p * t - 0.00763463881;
-        p = p * t + 0.00944448356;
-        p = p * t + 1.00167477;
-        p = p * t + 2.83297682;
+        p = ERFINV_TAIL_TERMS(t);
     }
     precise float r = x * p;
     return nan_(x) || x == 0.0 ? x
