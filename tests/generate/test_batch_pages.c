@@ -3,79 +3,23 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "generate/batch.h"
 #include "tests/check.h"
+#include "tests/generate/requests.h"
 #include "tests/support/models.h"
 #include "weft/memory.h"
 
-enum { N = 5, LONGEST = 300, MOST = 512 };
-
-typedef struct some {
-    int32_t ids[N][LONGEST];
-    weft_generate_options options[N];
-    weft_generate_request requests[N];
-    weft_generated_row results[N];
-} some;
+enum { N = 5 };
 
 /* Prompts that end before and after a page, and texts that end in the next one. */
-static void make_requests(weft_model *model, some *s)
+static void make_requests(weft_model *model, requests *s)
 {
     static const size_t lengths[N] = {250, 230, 3, 280, 245};
     static const int64_t most[N] = {90, 60, 270, 10, 40};
-    const uint32_t V = (uint32_t)weft_model_info_of(model)->vocab_size;
-    uint32_t state = 24680;
-    memset(s, 0, sizeof *s);
-    for (int i = 0; i < N; i++) {
-        for (size_t j = 0; j < LONGEST; j++) {
-            state = state * 1664525u + 1013904223u;
-            s->ids[i][j] = (int32_t)((state >> 8) % V);
-        }
-        s->options[i] = (weft_generate_options){.max_tokens = most[i], .ignore_eos = true};
-        s->options[i].seed = (uint64_t)i;
-        if (i % 2 == 1) {
-            s->options[i].sampler.temperature = 1;
-            s->options[i].sampler.repetition_penalty = 1.1;
-        }
-        s->requests[i] =
-            (weft_generate_request){.prompt = {s->ids[i], lengths[i]}, .options = &s->options[i]};
+    requests_make(s, model, N, REQUESTS_LONGEST, lengths, most);
+    for (int i = 1; i < N; i += 2) {
+        s->options[i].sampler.temperature = 1;
+        s->options[i].sampler.repetition_penalty = 1.1;
     }
-}
-
-typedef struct tokens {
-    int32_t ids[MOST];
-    size_t n;
-} tokens;
-
-static bool collect(void *context, const weft_generated *token)
-{
-    tokens *t = context;
-    if (token->id >= 0 && t->n < MOST)
-        t->ids[t->n++] = token->id;
-    return true;
-}
-
-static void compare(weft_model *model, const some *s, int i)
-{
-    const weft_prompt *p = &s->requests[i].prompt;
-    const weft_generated_row *r = &s->results[i];
-    weft_generate_options o = s->options[i];
-    tokens t = {.n = 0};
-    o.prompt_cache = NULL;
-    CHECK_OK(weft_generate(model, NULL, p->ids, p->n, &o, collect, &t, NULL));
-    if (CHECK_OK(r->status) && CHECK_EQ_INT(r->n, t.n))
-        CHECK_BYTES(r->ids, t.ids, r->n * sizeof *t.ids);
-}
-
-static weft_running_batch *open_batch(weft_model *model, const weft_generate_batch_options *o)
-{
-    weft_running_batch *b = NULL;
-    CHECK_OK(weft_running_batch_new(model, NULL, o, &b));
-    return b;
-}
-
-static void add(weft_running_batch *b, some *s, int i)
-{
-    CHECK_OK(weft_running_batch_add(b, &s->requests[i], NULL, NULL, &s->results[i]));
 }
 
 /* The number of sequences that have pages. */
@@ -108,12 +52,11 @@ static void check_users(const weft_running_batch *b)
 
 /* Computes all requests in a batch, which is checked after each step; returns how many sequences
  * were set back. */
-static int64_t run(weft_model *model, some *s, const weft_generate_batch_options *o)
+static int64_t run(requests *s, const weft_generate_batch_options *o)
 {
-    weft_running_batch *b = open_batch(model, o);
+    weft_running_batch *b = requests_open(s, o);
     bool more = true;
-    for (int i = 0; i < N; i++)
-        add(b, s, i);
+    requests_add(b, s, 0, N);
     for (int step = 0; more && CHECK(step < 5000); step++) {
         if (!CHECK_OK(weft_running_batch_advance(b, &more)))
             break;
@@ -150,13 +93,12 @@ static void texts_are_the_same_with_few_pages(void)
                                                    .cache_tokens = pages * WEFT__PAGE,
                                                    .batch.tokens = pages % 2 ? 0 : 100,
                                                    .no_compile = pages == 3};
-            some s;
+            requests s;
             make_requests(model, &s);
-            const int64_t set_back = run(model, &s, &o);
+            const int64_t set_back = run(&s, &o);
             if (!CHECK(pages == 1 || set_back > 0))
                 printf("  %s, %d pages\n", families[f], (int)pages);
-            for (int i = 0; i < N; i++)
-                compare(model, &s, i);
+            requests_compare(&s, 0, N);
             weft_generated_rows_free(s.results, N);
         }
         weft_model_free(model);
@@ -170,17 +112,15 @@ static void the_prompt_cache_serves_those_that_are_set_back(void)
     weft_model *model = fixture_model("llama");
     const weft_prompt_cache_options cache_options = {.min_tokens = 4};
     weft_prompt_cache *cache = NULL;
-    some s;
+    requests s;
     if (model == NULL || !CHECK_OK(weft_prompt_cache_new(model, &cache_options, &cache)))
         return;
     make_requests(model, &s);
     for (int i = 0; i < N; i++)
         s.options[i].prompt_cache = cache;
-    CHECK(run(model, &s,
-              &(weft_generate_batch_options){.rows = 4, .cache_tokens = 3 * WEFT__PAGE}) > 0);
+    CHECK(run(&s, &(weft_generate_batch_options){.rows = 4, .cache_tokens = 3 * WEFT__PAGE}) > 0);
     CHECK(weft_prompt_cache_measure(cache).hits > 0);
-    for (int i = 0; i < N; i++)
-        compare(model, &s, i);
+    requests_compare(&s, 0, N);
     weft_generated_rows_free(s.results, N);
     weft_prompt_cache_free(cache);
     weft_model_free(model);
@@ -191,27 +131,24 @@ static void prompts_are_stored_when_they_are_processed(void)
     weft_model *model = fixture_model("llama");
     const weft_prompt_cache_options cache_options = {.min_tokens = 4};
     weft_prompt_cache *cache = NULL;
-    bool more = true;
-    some s;
+    requests s;
     if (model == NULL || !CHECK_OK(weft_prompt_cache_new(model, &cache_options, &cache)))
         return;
     make_requests(model, &s);
     memcpy(s.ids[1], s.ids[0], 200 * sizeof **s.ids);
     for (int i = 0; i < 2; i++)
         s.options[i].prompt_cache = cache;
-    weft_running_batch *b = open_batch(model, NULL);
-    add(b, &s, 0);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch *b = requests_open(&s, NULL);
+    requests_add(b, &s, 0, 1);
+    requests_step(b);
     CHECK_EQ_INT(weft_prompt_cache_measure(cache).entries, 1);
-    add(b, &s, 1);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_add(b, &s, 1, 2);
+    requests_step(b);
     CHECK(s.results[0].n < 5 && s.results[1].n > 0);
-    while (more)
-        CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_run(b);
     weft_running_batch_free(b);
     CHECK(s.results[1].stats.cached_tokens >= 200);
-    for (int i = 0; i < 2; i++)
-        compare(model, &s, i);
+    requests_compare(&s, 0, 2);
     weft_generated_rows_free(s.results, N);
     weft_prompt_cache_free(cache);
     weft_model_free(model);
@@ -222,16 +159,14 @@ static void the_oldest_is_never_set_back(void)
 {
     weft_model *model = fixture_model("llama");
     const weft_generate_batch_options o = {.rows = 4, .cache_tokens = 3 * WEFT__PAGE};
-    bool more = true;
-    some s;
+    requests s;
     if (model == NULL)
         return;
     make_requests(model, &s);
-    weft_running_batch *b = open_batch(model, &o);
-    for (int i = 0; i < N; i++)
-        add(b, &s, i);
+    weft_running_batch *b = requests_open(&s, &o);
+    requests_add(b, &s, 0, N);
     for (size_t step = 1; step <= 90; step++) {
-        CHECK_OK(weft_running_batch_advance(b, &more));
+        requests_step(b);
         CHECK_EQ_INT(s.results[0].n, step < 90 ? step + 1 : 90);
     }
     CHECK(weft_running_batch_cache(b).set_back > 0);
@@ -251,21 +186,22 @@ static void a_long_prompt_is_read_at_last(void)
     const weft_generate_batch_options o = {
         .rows = TEXTS, .cache_tokens = 6 * WEFT__PAGE, .batch.tokens = LONG, .no_compile = true};
     const weft_generate_options options = {.max_tokens = 3, .ignore_eos = true};
-    weft_generate_request requests[TEXTS];
+    weft_generate_request texts[TEXTS];
     weft_generated_row results[TEXTS] = {{0}};
     bool more = true;
     if (model == NULL)
         return;
     ((weft_model_info *)weft_model_info_of(model))->max_positions = 2 * LONG;
-    weft_running_batch *b = open_batch(model, &o);
+    weft_running_batch *b = NULL;
+    CHECK_OK(weft_running_batch_new(model, NULL, &o, &b));
     for (int i = 0; i < TEXTS; i++) {
         for (int k = 0; k < LONG; k++)
             ids[i][k] = (7 * i + k * k) % (int32_t)weft_model_info_of(model)->vocab_size;
-        requests[i] = (weft_generate_request){.prompt = {ids[i], lengths[i]}, .options = &options};
-        CHECK_OK(weft_running_batch_add(b, &requests[i], NULL, NULL, &results[i]));
+        texts[i] = (weft_generate_request){.prompt = {ids[i], lengths[i]}, .options = &options};
+        CHECK_OK(weft_running_batch_add(b, &texts[i], NULL, NULL, &results[i]));
     }
     for (int step = 0; more && CHECK(step < 50); step++)
-        CHECK_OK(weft_running_batch_advance(b, &more));
+        more = requests_step(b);
     weft_running_batch_free(b);
     for (int i = 0; i < TEXTS; i++)
         CHECK_EQ_INT(results[i].n, 3);
@@ -278,29 +214,24 @@ static void short_rows_take_few_pages(void)
 {
     static const int64_t lengths[N] = {300, 5, 5, 5, 5};
     weft_model *model = fixture_model("llama");
-    bool more = true;
-    some s;
+    requests s;
     if (model == NULL)
         return;
     make_requests(model, &s);
-    weft_running_batch *b = open_batch(model, &(weft_generate_batch_options){.rows = 8});
+    weft_running_batch *b = requests_open(&s, &(weft_generate_batch_options){.rows = 8});
     for (int i = 0; i < N; i++) {
         s.requests[i].prompt.n = (size_t)lengths[i];
         s.options[i].max_tokens = 50;
-        add(b, &s, i);
+        requests_add(b, &s, i, i + 1);
     }
     for (int step = 0; step < 10; step++)
-        CHECK_OK(weft_running_batch_advance(b, &more));
+        requests_step(b);
     CHECK_EQ_INT(weft_running_batch_cache(b).used, 6 * WEFT__PAGE);
     CHECK_EQ_INT(weft_running_batch_cache(b).allocated, 8 * WEFT__PAGE);
     CHECK(weft_running_batch_cache(b).most >= 6 * WEFT__PAGE);
-    while (more)
-        CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_run(b);
     CHECK_EQ_INT(weft_running_batch_cache(b).used, 0);
-    weft_running_batch_free(b);
-    for (int i = 0; i < N; i++)
-        compare(model, &s, i);
-    weft_generated_rows_free(s.results, N);
+    requests_finish(b, &s, 0, N);
     weft_model_free(model);
 }
 
@@ -311,8 +242,7 @@ static void equal_beginnings_share_pages(void)
     for (int pieces = 0; pieces < 2; pieces++) {
         weft_model *model = fixture_model("llama");
         const weft_generate_batch_options o = {.rows = 8, .batch.tokens = pieces ? 64 : 0};
-        bool more = true;
-        some s;
+        requests s;
         if (model == NULL)
             return;
         make_requests(model, &s);
@@ -326,26 +256,20 @@ static void equal_beginnings_share_pages(void)
         s.requests[2].prompt.n = 300;
         s.ids[4][100]++; /* differs in the first page */
         s.ids[4][100] %= (int32_t)weft_model_info_of(model)->vocab_size;
-        weft_running_batch *b = open_batch(model, &o);
-        for (int i = 0; i < 3; i++)
-            add(b, &s, i);
+        weft_running_batch *b = requests_open(&s, &o);
+        requests_add(b, &s, 0, 3);
         while (s.results[2].n < 3)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+            requests_step(b);
         check_users(b);
         CHECK_EQ_INT(weft_running_batch_cache(b).used, 4 * WEFT__PAGE); /* 1 shared, 3 own */
-        for (int i = 3; i < N; i++)
-            add(b, &s, i);
+        requests_add(b, &s, 3, N);
         while (s.results[4].n < 3)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+            requests_step(b);
         check_users(b);
         CHECK_EQ_INT(weft_running_batch_cache(b).used, 7 * WEFT__PAGE);
-        while (more)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+        requests_run(b);
         CHECK_EQ_INT(weft_running_batch_cache(b).used, 0);
-        weft_running_batch_free(b);
-        for (int i = 0; i < N; i++)
-            compare(model, &s, i);
-        weft_generated_rows_free(s.results, N);
+        requests_finish(b, &s, 0, N);
         weft_model_free(model);
     }
 }
@@ -354,8 +278,7 @@ static void equal_beginnings_share_pages(void)
 static void rings_share_no_pages(void)
 {
     weft_model *model = fixture_model("llama");
-    bool more = true;
-    some s;
+    requests s;
     if (model == NULL)
         return;
     make_requests(model, &s);
@@ -366,17 +289,11 @@ static void rings_share_no_pages(void)
         if (i > 0)
             memcpy(s.ids[i], s.ids[0], 280 * sizeof **s.ids);
     }
-    weft_running_batch *b = open_batch(model, NULL);
-    for (int i = 0; i < 2; i++)
-        add(b, &s, i);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch *b = requests_open(&s, NULL);
+    requests_add(b, &s, 0, 2);
+    requests_step(b);
     CHECK_EQ_INT(weft_running_batch_cache(b).used, 4 * WEFT__PAGE);
-    while (more)
-        CHECK_OK(weft_running_batch_advance(b, &more));
-    weft_running_batch_free(b);
-    for (int i = 0; i < 2; i++)
-        compare(model, &s, i);
-    weft_generated_rows_free(s.results, N);
+    requests_finish(b, &s, 0, 2);
     weft_model_free(model);
 }
 
@@ -386,33 +303,28 @@ static void memory_may_be_shorter_than_the_budget(void)
 {
     weft_model *model = fixture_model("llama");
     bool more = true;
-    some s;
+    requests s;
     if (model == NULL)
         return;
     make_requests(model, &s);
     for (int i = 0; i < N; i++)
         s.requests[i].prompt.n = 3;
     weft_running_batch *b =
-        open_batch(model, &(weft_generate_batch_options){.rows = 4, .cache_tokens = 1 << 20});
+        requests_open(&s, &(weft_generate_batch_options){.rows = 4, .cache_tokens = 1 << 20});
     for (int i = 0; i < N; i++) {
         s.options[i].max_tokens = 300;
-        add(b, &s, i);
+        requests_add(b, &s, i, i + 1);
     }
     for (int step = 0; step < 100; step++)
-        CHECK_OK(weft_running_batch_advance(b, &more));
+        more = requests_step(b);
     CHECK_EQ_INT(weft_running_batch_cache(b).allocated, 8 * WEFT__PAGE);
     weft_memory_set_limit(weft_memory_active() + (400 << 10)); /* a step, but no more pages */
     while (more && weft_running_batch_cache(b).set_back == 0)
-        CHECK_OK(weft_running_batch_advance(b, &more));
+        more = requests_step(b);
     weft_memory_set_limit(INT64_MAX);
     CHECK(more);
     CHECK_EQ_INT(weft_running_batch_cache(b).most, 7 * WEFT__PAGE);
-    while (more)
-        CHECK_OK(weft_running_batch_advance(b, &more));
-    weft_running_batch_free(b);
-    for (int i = 0; i < N; i++)
-        compare(model, &s, i);
-    weft_generated_rows_free(s.results, N);
+    requests_finish(b, &s, 0, N);
     weft_model_free(model);
 }
 

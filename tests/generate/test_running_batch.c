@@ -3,77 +3,24 @@
 #include <math.h>
 #include <string.h>
 
-#include "generate/batch.h"
 #include "tests/check.h"
+#include "tests/generate/requests.h"
 #include "tests/support/models.h"
 
-enum { N = 10, LONGEST = 40, MOST = 64 };
+enum { N = 10 };
 
-typedef struct some {
-    int32_t ids[N][LONGEST];
-    weft_generate_options options[N];
-    weft_generate_request requests[N];
-    weft_generated_row results[N];
-} some;
-
-static void make_requests(weft_model *model, some *s)
+static void make_requests(weft_model *model, requests *s)
 {
     static const size_t lengths[N] = {7, 30, 1, 13, 13, 2, 29, 21, 5, 17};
     static const int64_t most[N] = {40, 9, 30, 1, 17, 24, 6, 24, 2, 12};
-    const uint32_t V = (uint32_t)weft_model_info_of(model)->vocab_size;
-    uint32_t state = 13579;
-    memset(s, 0, sizeof *s);
-    for (int i = 0; i < N; i++) {
-        for (size_t j = 0; j < LONGEST; j++) {
-            state = state * 1664525u + 1013904223u;
-            s->ids[i][j] = (int32_t)((state >> 8) % V);
-        }
-        s->options[i] = (weft_generate_options){.max_tokens = most[i], .ignore_eos = true};
-        s->options[i].sampler.temperature = i % 3 == 2 ? 1 : 0;
-        s->options[i].seed = (uint64_t)i;
-        s->requests[i] =
-            (weft_generate_request){.prompt = {s->ids[i], lengths[i]}, .options = &s->options[i]};
-    }
+    requests_make(s, model, N, 40, lengths, most);
+    for (int i = 2; i < N; i += 3)
+        s->options[i].sampler.temperature = 1;
 }
 
-typedef struct tokens {
-    int32_t ids[MOST];
-    size_t n;
-} tokens;
-
-static bool collect(void *context, const weft_generated *token)
+static weft_running_batch *open_batch(const requests *s, int64_t rows)
 {
-    tokens *t = context;
-    if (token->id >= 0 && t->n < MOST)
-        t->ids[t->n++] = token->id;
-    return true;
-}
-
-/* Compares the first results[i].n tokens, which are all unless it was cancelled. */
-static void compare(weft_model *model, const some *s, int i)
-{
-    const weft_prompt *p = &s->requests[i].prompt;
-    const weft_generated_row *r = &s->results[i];
-    weft_generate_options o = s->options[i];
-    tokens t = {0};
-    o.cancel = NULL;
-    CHECK_OK(weft_generate(model, NULL, p->ids, p->n, &o, collect, &t, NULL));
-    if (CHECK_OK(r->status) &&
-        CHECK(r->n == t.n || (r->n < t.n && r->stats.reason == WEFT_FINISH_CANCELLED)))
-        CHECK_BYTES(r->ids, t.ids, r->n * sizeof *t.ids);
-}
-
-static weft_running_batch *open_batch(weft_model *model, int64_t rows)
-{
-    weft_running_batch *b = NULL;
-    const weft_generate_batch_options o = {.rows = rows};
-    CHECK_OK(weft_running_batch_new(model, NULL, &o, &b));
-    return b;
-}
-
-static void add(weft_running_batch *b, some *s, int i)
-{
-    CHECK_OK(weft_running_batch_add(b, &s->requests[i], NULL, NULL, &s->results[i]));
+    return requests_open(s, &(weft_generate_batch_options){.rows = rows});
 }
 
 /* Request i enters at step[i]: into a row beside others, into one that another has left, into an
@@ -88,23 +35,20 @@ static void requests_enter_at_any_step(void)
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
         weft_model *model = fixture_model(families[f]);
         for (size_t k = 0; model && k < sizeof steps / sizeof *steps; k++) {
-            some s;
+            requests s;
             make_requests(model, &s);
-            weft_running_batch *b = open_batch(model, k == 1 ? 3 : 8);
+            weft_running_batch *b = open_batch(&s, k == 1 ? 3 : 8);
             bool more = true;
             int next = 0;
             for (int step = 0; b && (more || next < N); step++) {
                 for (; next < N && steps[k][next] <= step; next++)
-                    add(b, &s, next);
-                CHECK_OK(weft_running_batch_advance(b, &more));
+                    requests_add(b, &s, next, next + 1);
+                more = requests_step(b);
                 CHECK(k == 1 || (b->places & (b->places - 1)) == 0); /* 8, 4, 2 or 1 rows */
                 CHECK(b->steps[0].compiled == NULL ||
                       weft_compiled_counts(b->steps[0].compiled).compiles <= 7);
             }
-            weft_running_batch_free(b);
-            for (int i = 0; i < N; i++)
-                compare(model, &s, i);
-            weft_generated_rows_free(s.results, N);
+            requests_finish(b, &s, 0, N);
         }
         weft_model_free(model);
     }
@@ -118,29 +62,23 @@ static void long_prompts_are_read_between_steps(void)
         weft_model *model = fixture_model(families[f]);
         const weft_generate_batch_options o = {.rows = 4, .batch.tokens = 4};
         weft_running_batch *b = NULL;
-        bool more = true;
-        some s;
+        requests s;
         if (model == NULL || !CHECK_OK(weft_running_batch_new(model, NULL, &o, &b)))
             return;
         make_requests(model, &s);
-        add(b, &s, 0);
+        requests_add(b, &s, 0, 1);
         for (int step = 0; step < 3; step++)
-            CHECK_OK(weft_running_batch_advance(b, &more));
-        add(b, &s, 1);
+            requests_step(b);
+        requests_add(b, &s, 1, 2);
         for (int step = 0; step < 30 / 4; step++) { /* the last piece has 2 tokens */
             const size_t before = s.results[0].n;
-            CHECK_OK(weft_running_batch_advance(b, &more));
+            requests_step(b);
             CHECK_EQ_INT(s.results[0].n, before + 1);
             CHECK_EQ_INT(s.results[1].n, 0);
         }
-        CHECK_OK(weft_running_batch_advance(b, &more));
+        requests_step(b);
         CHECK(s.results[1].n > 0);
-        while (more)
-            CHECK_OK(weft_running_batch_advance(b, &more));
-        weft_running_batch_free(b);
-        compare(model, &s, 0);
-        compare(model, &s, 1);
-        weft_generated_rows_free(s.results, N);
+        requests_finish(b, &s, 0, 2);
         weft_model_free(model);
     }
 }
@@ -152,24 +90,18 @@ static void prompts_apart_share_a_step(void)
     weft_model *model = fixture_model("qwen3-next");
     const weft_generate_batch_options o = {.rows = 4, .batch.tokens = 64};
     weft_running_batch *b = NULL;
-    bool more = true;
-    some s;
+    requests s;
     if (model == NULL || !CHECK_OK(weft_running_batch_new(model, NULL, &o, &b)))
         return;
     make_requests(model, &s);
     for (int i = 0; i < 4; i++) {
         s.requests[i].prompt.n = (size_t)(16 - i);
-        add(b, &s, i);
+        requests_add(b, &s, i, i + 1);
     }
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_step(b);
     for (int i = 0; i < 4; i++)
         CHECK(s.results[i].n > 0);
-    while (more)
-        CHECK_OK(weft_running_batch_advance(b, &more));
-    weft_running_batch_free(b);
-    for (int i = 0; i < 4; i++)
-        compare(model, &s, i);
-    weft_generated_rows_free(s.results, N);
+    requests_finish(b, &s, 0, 4);
     weft_model_free(model);
 }
 
@@ -183,24 +115,21 @@ static void the_oldest_prompt_is_read_first(void)
     const weft_generate_batch_options o = {.rows = 8, .batch.tokens = 8};
     weft_running_batch *b = NULL;
     bool more = true;
-    some s;
+    requests s;
     if (model == NULL || !CHECK_OK(weft_running_batch_new(model, NULL, &o, &b)))
         return;
     make_requests(model, &s);
     for (int i = 0; i < REQUESTS; i++) {
         s.options[i].max_tokens = 20;
         s.requests[i].prompt.n = lengths[i];
-        add(b, &s, i);
+        requests_add(b, &s, i, i + 1);
     }
     for (int step = 0; more; step++) {
-        CHECK_OK(weft_running_batch_advance(b, &more));
+        more = requests_step(b);
         for (int i = 0; i < REQUESTS; i++)
             CHECK_EQ_INT(s.results[i].n > 0, step >= first[i]);
     }
-    weft_running_batch_free(b);
-    for (int i = 0; i < REQUESTS; i++)
-        compare(model, &s, i);
-    weft_generated_rows_free(s.results, N);
+    requests_finish(b, &s, 0, REQUESTS);
     weft_model_free(model);
 }
 
@@ -210,17 +139,15 @@ static void a_waiting_prompt_can_be_cancelled(void)
 {
     weft_model *model = fixture_model("llama");
     weft_cancel *cancel = weft_cancel_new();
-    bool more = true;
-    some s;
+    requests s;
     if (model == NULL)
         return;
     make_requests(model, &s);
     s.options[0].cancel = cancel;
     weft_cancel_set(cancel);
-    weft_running_batch *b = open_batch(model, 4);
-    for (int i = 0; i < 2; i++)
-        add(b, &s, i);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch *b = open_batch(&s, 4);
+    requests_add(b, &s, 0, 2);
+    requests_step(b);
     CHECK_EQ_INT(s.results[0].stats.reason, WEFT_FINISH_CANCELLED);
     CHECK_EQ_INT(s.results[0].n, 0);
     CHECK(s.results[0].stats.first_token_seconds == 0); /* nothing was computed for it */
@@ -240,7 +167,7 @@ static void rows_use_the_prompt_cache(void)
         const weft_prompt_cache_options o = {.min_tokens = 4};
         weft_prompt_cache *cache = NULL;
         bool more = true;
-        some s;
+        requests s;
         if (model == NULL || !CHECK_OK(weft_prompt_cache_new(model, &o, &cache)))
             return;
         make_requests(model, &s);
@@ -252,22 +179,19 @@ static void rows_use_the_prompt_cache(void)
             s.options[i].cache.whole = true;
         }
         s.options[0].cache.whole = true;
-        weft_running_batch *b = open_batch(model, 4);
-        for (int i = 0; i < 2; i++)
-            add(b, &s, i);
+        weft_running_batch *b = open_batch(&s, 4);
+        requests_add(b, &s, 0, 2);
         while (s.results[1].stats.reason == WEFT_FINISH_NONE)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+            more = requests_step(b);
         CHECK(more); /* the first continues */
-        for (int i = 2; i < 4; i++)
-            add(b, &s, i);
-        while (more)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+        requests_add(b, &s, 2, 4);
+        requests_run(b);
         weft_running_batch_free(b);
         for (int i = 0; i < 4; i++) {
             CHECK_EQ_INT(s.results[i].stats.cached_tokens, i < 2 ? 0 : 12);
             CHECK_EQ_INT(s.results[i].stats.compiles, 0); /* together */
             s.options[i].prompt_cache = NULL;
-            compare(model, &s, i);
+            requests_compare(&s, i, i + 1);
         }
         weft_prompt_cache_free(cache);
         weft_generated_rows_free(s.results, N);
@@ -280,30 +204,28 @@ static void a_cancelled_request_frees_its_row(void)
 {
     weft_model *model = fixture_model("llama");
     weft_cancel *cancel = weft_cancel_new();
-    some s;
+    requests s;
     if (model == NULL)
         return;
     make_requests(model, &s);
     s.options[0].cancel = cancel;
-    weft_running_batch *b = open_batch(model, 2);
-    bool more = true;
+    weft_running_batch *b = open_batch(&s, 2);
     for (int i = 0; i < 4; i += 1 + (i == 0)) /* requests 0, 2, 3 */
-        add(b, &s, i);
+        requests_add(b, &s, i, i + 1);
     for (int step = 0; step < 4; step++)
-        CHECK_OK(weft_running_batch_advance(b, &more));
+        requests_step(b);
     CHECK_EQ_INT(b->waiting, 1);
     weft_cancel_set(cancel);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_step(b);
     CHECK_EQ_INT(s.results[0].stats.reason, WEFT_FINISH_CANCELLED);
     CHECK(s.results[0].n >= 3 && s.results[0].n < 8);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_step(b);
     CHECK_EQ_INT(b->waiting, 0);
     CHECK_EQ_INT(s.results[3].n, 1); /* all of its tokens */
-    while (more)
-        CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_run(b);
     weft_running_batch_free(b);
     for (int i = 0; i < 4; i += 1 + (i == 0))
-        compare(model, &s, i);
+        requests_compare(&s, i, i + 1);
     weft_generated_rows_free(s.results, N);
     weft_cancel_free(cancel);
     weft_model_free(model);
@@ -313,38 +235,34 @@ static void a_cancelled_request_frees_its_row(void)
 static void rows_follow_the_requests(void)
 {
     weft_model *model = fixture_model("llama");
-    some s;
+    requests s;
     if (model == NULL)
         return;
     make_requests(model, &s);
     for (int i = 0; i < N; i++)
         s.options[i].max_tokens = i < 2 ? 20 : 4;
-    weft_running_batch *b = open_batch(model, 6);
+    weft_running_batch *b = open_batch(&s, 6);
     bool more = true;
-    add(b, &s, 0);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_add(b, &s, 0, 1);
+    more = requests_step(b);
     CHECK_EQ_INT(b->places, 1);
-    add(b, &s, 1);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_add(b, &s, 1, 2);
+    more = requests_step(b);
     CHECK_EQ_INT(b->places, 2);
-    add(b, &s, 2);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_add(b, &s, 2, 3);
+    more = requests_step(b);
     CHECK_EQ_INT(b->places, 4);
-    for (int i = 3; i < N; i++)
-        add(b, &s, i);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    requests_add(b, &s, 3, N);
+    more = requests_step(b);
     CHECK_EQ_INT(b->places, 6);
     CHECK_EQ_INT(b->waiting, 4);
     for (size_t most = 6; more;) {
-        CHECK_OK(weft_running_batch_advance(b, &more));
+        more = requests_step(b);
         CHECK(b->places <= most);
         most = b->places;
     }
     CHECK(b->places <= 2);
-    weft_running_batch_free(b);
-    for (int i = 0; i < N; i++)
-        compare(model, &s, i);
-    weft_generated_rows_free(s.results, N);
+    requests_finish(b, &s, 0, N);
     weft_model_free(model);
 }
 
@@ -352,31 +270,24 @@ static void rows_follow_the_requests(void)
 static void rows_stay_while_one_request_enters_and_leaves(void)
 {
     weft_model *model = fixture_model("llama");
-    some s;
+    requests s;
     if (model == NULL)
         return;
     make_requests(model, &s);
     for (int i = 0; i < N; i++)
         s.options[i].max_tokens = i < 4 ? 60 : 2;
-    weft_running_batch *b = open_batch(model, 8);
-    bool more = true;
-    for (int i = 0; i < 4; i++)
-        add(b, &s, i);
-    CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch *b = open_batch(&s, 8);
+    requests_add(b, &s, 0, 4);
+    requests_step(b);
     CHECK_EQ_INT(b->places, 4);
     for (int i = 4; i < N; i++) {
-        add(b, &s, i);
+        requests_add(b, &s, i, i + 1);
         while (s.results[i].stats.reason == WEFT_FINISH_NONE) {
-            CHECK_OK(weft_running_batch_advance(b, &more));
+            requests_step(b);
             CHECK_EQ_INT(b->places, 8);
         }
     }
-    while (more)
-        CHECK_OK(weft_running_batch_advance(b, &more));
-    weft_running_batch_free(b);
-    for (int i = 0; i < N; i++)
-        compare(model, &s, i);
-    weft_generated_rows_free(s.results, N);
+    requests_finish(b, &s, 0, N);
     weft_model_free(model);
 }
 
@@ -384,23 +295,18 @@ static void rows_stay_while_one_request_enters_and_leaves(void)
 static void an_empty_batch_holds_no_memory(void)
 {
     weft_model *model = fixture_model("llama");
-    some s;
+    requests s;
     if (model == NULL)
         return;
     make_requests(model, &s);
-    weft_running_batch *b = open_batch(model, 4);
+    weft_running_batch *b = open_batch(&s, 4);
     for (int i = 0; i < 6; i += 3) {
         const int64_t active = weft_memory_active();
-        for (int k = i; k < i + 3; k++)
-            add(b, &s, k);
-        for (bool more = true; more;)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+        requests_add(b, &s, i, i + 3);
+        requests_run(b);
         CHECK_EQ_INT(weft_memory_active(), active);
     }
-    weft_running_batch_free(b);
-    for (int i = 0; i < 6; i++)
-        compare(model, &s, i);
-    weft_generated_rows_free(s.results, N);
+    requests_finish(b, &s, 0, 6);
     weft_model_free(model);
 }
 
@@ -411,7 +317,7 @@ static void a_failed_sequence_is_not_stored(void)
     weft_model *model = fixture_model("llama");
     const weft_prompt_cache_options o = {.min_tokens = 4};
     weft_prompt_cache *cache = NULL;
-    some s;
+    requests s;
     if (model == NULL || !CHECK_OK(weft_prompt_cache_new(model, &o, &cache)))
         return;
     make_requests(model, &s);
@@ -422,11 +328,9 @@ static void a_failed_sequence_is_not_stored(void)
     weft_scope_open();
     CHECK_OK(weft_set(embedding, weft_multiply(*embedding, weft_scalar(NAN, WEFT_FLOAT32))));
     weft_scope_close(NULL);
-    weft_running_batch *b = open_batch(model, 4);
-    for (int i = 0; i < 2; i++)
-        add(b, &s, i);
-    for (bool more = true; more;)
-        CHECK_OK(weft_running_batch_advance(b, &more));
+    weft_running_batch *b = open_batch(&s, 4);
+    requests_add(b, &s, 0, 2);
+    requests_run(b);
     weft_running_batch_free(b);
     for (int i = 0; i < 2; i++) {
         CHECK(s.results[i].status != WEFT_OK);
@@ -451,29 +355,27 @@ static void failed_caches_are_replaced(void)
         weft_array **slots[WEFT_CACHE_SLOTS];
         weft_running_batch *b = NULL;
         bool more = true;
-        some s;
+        requests s;
         make_requests(model, &s);
         CHECK_OK(weft_running_batch_new(model, NULL, &o, &b));
-        for (int i = 0; i < 2; i++) /* the second is in pieces */
-            add(b, &s, i);
+        requests_add(b, &s, 0, 2); /* the second is in pieces */
         for (int step = 0; step < 2; step++)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+            more = requests_step(b);
         weft_cache_state(b->caches[1], slots);
         weft_drop(*slots[0]);
         weft_scope_open();
         *slots[0] = weft_keep(weft_error_array("the device is lost"));
         weft_scope_close(NULL);
         while (s.results[0].status == WEFT_OK && more)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+            more = requests_step(b);
         CHECK_CONTAINS(s.results[0].message, "the device is lost");
         CHECK_EQ_INT(s.results[0].stats.reason, WEFT_FINISH_ERROR);
-        add(b, &s, 2);
-        while (more)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+        requests_add(b, &s, 2, 3);
+        requests_run(b);
         weft_running_batch_free(b);
         for (int i = 1; i < 3; i++) {
             CHECK_EQ_INT(s.results[i].stats.compiles, 0); /* together */
-            compare(model, &s, i);
+            requests_compare(&s, i, i + 1);
         }
         weft_generated_rows_free(s.results, N);
     }
@@ -490,28 +392,25 @@ static void a_step_without_memory_affects_no_later_one(void)
     for (uint64_t nth = 1, made = nth; model && made >= nth; nth++) {
         weft_running_batch *b = NULL;
         bool more = true;
-        some s;
+        requests s;
         make_requests(model, &s);
         s.options[0].sampler.temperature = 1;
         CHECK_OK(weft_running_batch_new(model, NULL, &o, &b));
-        for (int i = 0; i < 3; i++) /* the second is in pieces */
-            add(b, &s, i);
+        requests_add(b, &s, 0, 3); /* the second is in pieces */
         for (int step = 0; step < 2; step++)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+            more = requests_step(b);
         weft_memory_fail_at(nth);
         const weft_status status = weft_running_batch_advance(b, &more);
         made = weft_memory_fail_at(0);
         CHECK(status == WEFT_OK || status == WEFT_MEMORY);
-        for (int i = 3; i < 5; i++)
-            add(b, &s, i);
-        for (more = true; more;)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+        requests_add(b, &s, 3, 5);
+        requests_run(b);
         weft_running_batch_free(b);
         for (int i = 0; i < 5; i++) {
             if (i < 3 && s.results[i].status != WEFT_OK)
                 failed++;
             else
-                compare(model, &s, i);
+                requests_compare(&s, i, i + 1);
         }
         weft_generated_rows_free(s.results, N);
     }
@@ -525,15 +424,14 @@ static void a_failed_batch_fails_all_requests(void)
 {
     weft_model *model = fixture_model("gemma3");
     bool more = true;
-    some s;
+    requests s;
     if (model == NULL)
         return;
     make_requests(model, &s);
-    weft_running_batch *b = open_batch(model, 2);
-    add(b, &s, 0);
-    CHECK_OK(weft_running_batch_advance(b, &more));
-    for (int i = 1; i < 4; i++)
-        add(b, &s, i);
+    weft_running_batch *b = open_batch(&s, 2);
+    requests_add(b, &s, 0, 1);
+    more = requests_step(b);
+    requests_add(b, &s, 1, 4);
     weft_memory_set_limit(1);
     CHECK_STATUS(weft_running_batch_advance(b, &more), WEFT_MEMORY);
     weft_memory_set_limit(INT64_MAX);
@@ -544,14 +442,8 @@ static void a_failed_batch_fails_all_requests(void)
         CHECK_EQ_INT(s.results[i].stats.reason, WEFT_FINISH_ERROR);
         CHECK_CONTAINS(s.results[i].message, "memory");
     }
-    for (int i = 4; i < 7; i++)
-        add(b, &s, i);
-    for (more = true; more;)
-        CHECK_OK(weft_running_batch_advance(b, &more));
-    weft_running_batch_free(b);
-    for (int i = 4; i < 7; i++)
-        compare(model, &s, i);
-    weft_generated_rows_free(s.results, N);
+    requests_add(b, &s, 4, 7);
+    requests_finish(b, &s, 4, 7);
     weft_model_free(model);
 }
 
@@ -560,14 +452,12 @@ static void a_batch_may_be_freed_at_any_step(void)
 {
     weft_model *model = fixture_model("llama");
     for (int steps = 0; model && steps < 6; steps++) {
-        some s;
+        requests s;
         make_requests(model, &s);
-        weft_running_batch *b = open_batch(model, 3);
-        bool more = true;
-        for (int i = 0; i < N; i++)
-            add(b, &s, i);
+        weft_running_batch *b = open_batch(&s, 3);
+        requests_add(b, &s, 0, N);
         for (int step = 0; step < steps; step++)
-            CHECK_OK(weft_running_batch_advance(b, &more));
+            requests_step(b);
         weft_running_batch_free(b);
         weft_generated_rows_free(s.results, N);
     }
