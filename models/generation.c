@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/list.h"
 #include "models/config.h"
 #include "weft/generate.h"
 #include "weft/tokenizer.h"
@@ -21,10 +22,8 @@ static bool append(weft__ids *ids, int32_t id)
         if (ids->at[i] == id)
             return true;
     }
-    int32_t *moved = weft_realloc(ids->at, (size_t)(ids->n + 1) * sizeof *moved);
-    if (moved == NULL)
+    if (!weft__list_more(ids->at, ids->n))
         return false;
-    ids->at = moved;
     ids->at[ids->n++] = id;
     return true;
 }

@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "core/graph.h"
+#include "core/list.h"
 
 /* ---- building ------------------------------------------------------------------------------- */
 
@@ -31,14 +32,12 @@ void weft_nn_add_slot(weft_module *m, const char *name, weft_array **field, weft
         m->failed = true;
         return;
     }
-    weft_slot *slots = weft_realloc(m->slots, (size_t)(m->n_slots + 1) * sizeof *slots);
-    if (slots == NULL) {
+    if (!weft__list_more(m->slots, m->n_slots)) {
         weft__out_of_memory(m->type->name, "the module");
         m->failed = true;
         return;
     }
-    m->slots = slots;
-    slots[m->n_slots++] = (weft_slot){
+    m->slots[m->n_slots++] = (weft_slot){
         .name = name, .address = field, .kind = kind, .frozen = kind == WEFT_SLOT_STATISTIC};
     *field = weft_keep(value);
     weft__scope_disown(value); /* owned by the module only, so it is consumed when it is replaced */
@@ -46,15 +45,12 @@ void weft_nn_add_slot(weft_module *m, const char *name, weft_array **field, weft
 
 bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **field)
 {
-    weft_child *children =
-        weft_realloc(m->children, (size_t)(m->n_children + 1) * sizeof *children);
-    if (children == NULL) {
+    if (!weft__list_more(m->children, m->n_children)) {
         weft__out_of_memory(m->type->name, "the module");
         m->failed = true;
         return false;
     }
-    m->children = children;
-    children[m->n_children++] = (weft_child){name, field};
+    m->children[m->n_children++] = (weft_child){name, field};
     *field = NULL;
     return true;
 }
