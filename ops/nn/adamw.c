@@ -64,7 +64,7 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
-static const weft_field fields[] = {
+const weft_field weft__adamw_fields[] = {
     WEFT_FIELD(DOUBLE, weft_adamw_params, beta1),
     WEFT_FIELD(DOUBLE, weft_adamw_params, beta2),
     WEFT_FIELD(DOUBLE, weft_adamw_params, eps),
@@ -96,7 +96,7 @@ const weft_op weft_op_adamw = {
     .arity = 5,
     .n_outputs = 3,
     .params_size = sizeof(weft_adamw_params),
-    .params_fields = fields,
+    .params_fields = weft__adamw_fields,
     .infer = infer,
     .expand = expand,
     .cases = cases,

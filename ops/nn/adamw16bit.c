@@ -88,14 +88,6 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
-static const weft_field fields[] = {
-    WEFT_FIELD(DOUBLE, weft_adamw_params, beta1),
-    WEFT_FIELD(DOUBLE, weft_adamw_params, beta2),
-    WEFT_FIELD(DOUBLE, weft_adamw_params, eps),
-    WEFT_FIELD(DOUBLE, weft_adamw_params, decay),
-    WEFT_FIELDS_END,
-};
-
 static const weft_adamw_params usual = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-3, .decay = 0.01};
 static const weft_adamw_params no_decay = {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-2};
 
@@ -122,7 +114,7 @@ const weft_op weft_op_adamw16bit = {
     .arity = INPUTS,
     .n_outputs = 3,
     .params_size = sizeof(weft_adamw_params),
-    .params_fields = fields,
+    .params_fields = weft__adamw_fields,
     .infer = infer,
     .expand = expand,
     .cases = cases,

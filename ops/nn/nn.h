@@ -105,6 +105,10 @@ extern const weft_op weft_op_attention_vjp;   /* attention_vjp.c */
 extern const weft_op weft_op_attention_sinks; /* attention_sinks.c */
 extern const weft_field weft__attention_fields[];
 
+/* ---- adamw.c --------------------------------------------------------------------------------- */
+
+extern const weft_field weft__adamw_fields[];
+
 /* Checks q, k, v and the parameters; there are n inputs before mask and lengths. */
 bool weft__attention_infer(const weft_array *node, int n, weft_why *why);
 /* Parts of it: the numbers of heads and the window; and mask and lengths after n other inputs, of

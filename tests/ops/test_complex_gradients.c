@@ -13,31 +13,6 @@
 
 enum { MOST = 1 << 14 };
 
-typedef struct subject {
-    const weft_op *op;
-    const weft_case *c;
-    weft_array *const *fixed; /* the case's inputs; the arguments replace some of them */
-    int argument[WEFT_MAX_OPERANDS];
-    int n_arguments;
-} subject;
-
-static int call_op(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
-{
-    (void)room;
-    const subject *s = context;
-    weft_array *inputs[WEFT_MAX_OPERANDS], *all[WEFT_MAX_OUTPUTS];
-    memcpy(inputs, s->fixed, (size_t)s->c->n_inputs * sizeof *inputs);
-    for (int i = 0; i < n_in; i++) {
-        inputs[s->argument[i]] = in[i];
-    }
-    int n = case_apply(s->op, s->c, inputs, all);
-    if (n == 0) {
-        all[n++] = weft_error_array("%s refused", s->op->name);
-    }
-    memcpy(out, all, (size_t)n * sizeof *out);
-    return n;
-}
-
 /* A complex array of such a shape with parts in [-1, 1] that depend on the seed. */
 static weft_array *direction(weft_dims shape, uint64_t seed)
 {
@@ -66,15 +41,15 @@ static double inner(weft_array *x, weft_array *y)
 }
 
 /* <cts, outputs> at the arguments moved by `step` along the tangents. */
-static double moved(const subject *s, weft_array *const *in, weft_array *const *along, double step,
-                    weft_array *const *cts, int n_out)
+static double moved(const case_subject *s, weft_array *const *in, weft_array *const *along,
+                    double step, weft_array *const *cts, int n_out)
 {
     weft_array *at[WEFT_MAX_OPERANDS], *out[WEFT_MAX_OUTPUTS];
     double sum = 0;
     for (int i = 0; i < s->n_arguments; i++) {
         at[i] = weft_add(in[i], weft_scale(along[i], step));
     }
-    call_op((void *)s, at, s->n_arguments, out, n_out);
+    case_call((void *)s, at, s->n_arguments, out, n_out);
     if (weft_eval_n(out, n_out) != WEFT_OK) {
         return (double)NAN;
     }
@@ -102,7 +77,7 @@ static bool is_inexact(weft_dtype dtype)
     return weft_dtype_is_float(dtype) || dtype == WEFT_COMPLEX64;
 }
 
-static void try_derivatives(const weft_op *op, const weft_case *c, const subject *s,
+static void try_derivatives(const weft_op *op, const weft_case *c, const case_subject *s,
                             weft_array *const *in, weft_array *const *out, int n)
 {
     weft_array *along[WEFT_MAX_OPERANDS], *cts[WEFT_MAX_OUTPUTS] = {NULL};
@@ -117,12 +92,12 @@ static void try_derivatives(const weft_op *op, const weft_case *c, const subject
         cts[o] = is_inexact(weft_dtype_of(out[o])) ? weft_astype(ct, weft_dtype_of(out[o])) : NULL;
     }
     if (weft_eval_n(along, s->n_arguments) != WEFT_OK || evaluate(cts, n) != WEFT_OK ||
-        weft_vjp(call_op, (void *)s, in, s->n_arguments, cts, NULL, n, grads) != WEFT_OK ||
+        weft_vjp(case_call, (void *)s, in, s->n_arguments, cts, NULL, n, grads) != WEFT_OK ||
         weft_eval_n(grads, s->n_arguments) != WEFT_OK) {
         CHECK_FAIL("%s (%s): gradient: %s", op->name, c->name, weft_error_message());
         return;
     }
-    if (weft_jvp(call_op, (void *)s, in, s->n_arguments, along, NULL, n, tangents) != WEFT_OK ||
+    if (weft_jvp(case_call, (void *)s, in, s->n_arguments, along, NULL, n, tangents) != WEFT_OK ||
         evaluate(tangents, n) != WEFT_OK) {
         CHECK_FAIL("%s (%s): tangent: %s", op->name, c->name, weft_error_message());
         return;
@@ -177,7 +152,7 @@ static void try_case(const weft_op *op, const weft_case *c)
     weft_scope_open();
     if (case_inputs(op, c, WEFT_COMPLEX64, WEFT_COMPLEX64, CASE_PLAIN, in) &&
         weft_eval_n(in, c->n_inputs) == WEFT_OK) {
-        subject s = {.op = op, .c = c, .fixed = in};
+        case_subject s = {.op = op, .c = c, .fixed = in};
         for (int i = 0; i < c->n_inputs; i++) {
             bool constant = op->zero_gradient >> i & 1 || weft_dtype_of(in[i]) != WEFT_COMPLEX64;
             if (!constant) {

@@ -171,38 +171,13 @@ static void every_op_has_cases_and_values(void)
 
 /* ---- gradients ------------------------------------------------------------------------------ */
 
-typedef struct subject {
-    const weft_op *op;
-    const weft_case *c;
-    weft_array *const *fixed; /* the case's inputs; the arguments replace some of them */
-    int argument[WEFT_MAX_OPERANDS];
-    int n_arguments;
-} subject;
-
-static int call_op(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
-{
-    (void)room;
-    const subject *s = context;
-    weft_array *inputs[WEFT_MAX_OPERANDS], *all[WEFT_MAX_OUTPUTS];
-    memcpy(inputs, s->fixed, (size_t)s->c->n_inputs * sizeof *inputs);
-    for (int i = 0; i < n_in; i++) {
-        inputs[s->argument[i]] = in[i];
-    }
-    int n = case_apply(s->op, s->c, inputs, all);
-    if (n == 0) {
-        all[n++] = weft_error_array("%s refused", s->op->name);
-    }
-    memcpy(out, all, (size_t)n * sizeof *out);
-    return n;
-}
-
 static bool has_gradient(const weft_op *op)
 {
     return op->vjp || op->partial || op->expand || op->jvp;
 }
 
 /* The inputs of `dtype` that get a gradient. */
-static void find_arguments(subject *s, weft_dtype dtype, weft_array **arguments)
+static void find_arguments(case_subject *s, weft_dtype dtype, weft_array **arguments)
 {
     for (int i = 0; i < s->c->n_inputs; i++) {
         bool zero = s->op->zero_gradient >> i & 1;
@@ -231,7 +206,7 @@ static void gradient(const weft_op *op, const weft_case *c, const char *device, 
     describe(label, sizeof label, op, c, WEFT_FLOAT64, device);
     weft_scope_open();
     if (case_inputs(op, c, WEFT_FLOAT64, WEFT_FLOAT64, CASE_PLAIN, in)) {
-        subject s = {.op = op, .c = c, .fixed = in};
+        case_subject s = {.op = op, .c = c, .fixed = in};
         find_arguments(&s, WEFT_FLOAT64, arguments);
         int n = case_apply(op, c, in, out);
         weft_gradcheck_options options = {.tolerance = 2e-6, .seed = 7, .max_elements = 12};
@@ -239,7 +214,7 @@ static void gradient(const weft_op *op, const weft_case *c, const char *device, 
         options.second = second;
         if (n > 0 && s.n_arguments > 0 && in_float64(out, n)) {
             checked++;
-            if (weft_gradcheck(call_op, &s, arguments, s.n_arguments, &options) != WEFT_OK) {
+            if (weft_gradcheck(case_call, &s, arguments, s.n_arguments, &options) != WEFT_OK) {
                 CHECK_FAIL("%s: %s", label, weft_error_message());
             }
         }
@@ -278,7 +253,7 @@ static int sum_gradients(const weft_op *op, const weft_case *c, weft_dtype dtype
     if (!case_inputs(op, c, WEFT_FLOAT32, dtype, CASE_PLAIN, in)) {
         return -1;
     }
-    subject s = {.op = op, .c = c, .fixed = in};
+    case_subject s = {.op = op, .c = c, .fixed = in};
     find_arguments(&s, dtype, arguments);
     int n = case_apply(op, c, in, out);
     if (n < 0 || s.n_arguments == 0) {
@@ -287,7 +262,7 @@ static int sum_gradients(const weft_op *op, const weft_case *c, weft_dtype dtype
     for (int i = 0; i < n; i++) {
         ones[i] = weft_ones_like(out[i]);
     }
-    weft_status status = weft_vjp(call_op, &s, arguments, s.n_arguments, ones, NULL, n, grads);
+    weft_status status = weft_vjp(case_call, &s, arguments, s.n_arguments, ones, NULL, n, grads);
     /* In one call: evaluating one may release the data of another. */
     status = status == WEFT_OK ? weft_eval_n(grads, s.n_arguments) : status;
     return status == WEFT_OK ? s.n_arguments : -1;
@@ -353,7 +328,7 @@ static void mapped(const weft_op *op, const weft_case *c,
     char label[256], what[64];
     snprintf(what, sizeof what, "vmap of inputs %#x", which);
     describe(label, sizeof label, op, c, mapped_dtype(op), what);
-    subject s = {.op = op, .c = c, .fixed = examples[0], .n_arguments = c->n_inputs};
+    case_subject s = {.op = op, .c = c, .fixed = examples[0], .n_arguments = c->n_inputs};
     for (int i = 0; i < c->n_inputs; i++) {
         weft_array *all[EXAMPLES];
         for (int e = 0; e < EXAMPLES; e++) {
@@ -364,7 +339,7 @@ static void mapped(const weft_op *op, const weft_case *c,
         in[i] = which >> i & 1 ? weft_stack(all, EXAMPLES, 0) : examples[0][i];
     }
     int n = case_apply(op, c, examples[0], want);
-    if (n < 0 || weft_vmap(call_op, &s, in, axes, c->n_inputs, out, NULL, n) != WEFT_OK ||
+    if (n < 0 || weft_vmap(case_call, &s, in, axes, c->n_inputs, out, NULL, n) != WEFT_OK ||
         weft_eval_n(out, n) != WEFT_OK) {
         CHECK_FAIL("%s: %s", label, weft_error_message());
         return;

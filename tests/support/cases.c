@@ -193,6 +193,23 @@ int case_apply(const weft_op *op, const weft_case *c, weft_array *const *in,
     return n;
 }
 
+int case_call(void *subject, weft_array *const *in, int n_in, weft_array **out, int room)
+{
+    (void)room;
+    const case_subject *s = subject;
+    weft_array *inputs[WEFT_MAX_OPERANDS], *all[WEFT_MAX_OUTPUTS];
+    memcpy(inputs, s->fixed, (size_t)s->c->n_inputs * sizeof *inputs);
+    for (int i = 0; i < n_in; i++) {
+        inputs[s->argument[i]] = in[i];
+    }
+    int n = case_apply(s->op, s->c, inputs, all);
+    if (n == 0) {
+        all[n++] = weft_error_array("%s refused", s->op->name);
+    }
+    memcpy(out, all, (size_t)n * sizeof *out);
+    return n;
+}
+
 double case_tolerance(const weft_op *op, weft_dtype dtype)
 {
     static const double epsilon[WEFT_DTYPE_COUNT] = {[WEFT_FLOAT16] = 0x1p-11,

@@ -32,6 +32,18 @@ bool case_inputs_from(const weft_op *op, const weft_case *c, weft_dtype values_a
 int case_apply(const weft_op *op, const weft_case *c, weft_array *const *in,
                weft_array *out[WEFT_MAX_OUTPUTS]);
 
+/* A case as a function of some of its inputs, the arguments. */
+typedef struct case_subject {
+    const weft_op *op;
+    const weft_case *c;
+    weft_array *const *fixed; /* the case's inputs; the arguments replace some of them */
+    int argument[WEFT_MAX_OPERANDS];
+    int n_arguments;
+} case_subject;
+
+/* A weft_function whose context is the case. */
+int case_call(void *subject, weft_array *const *in, int n_in, weft_array **out, int room);
+
 /* The error allowed for rounding to `dtype`, relative to max(1, |value|). */
 double case_tolerance(const weft_op *op, weft_dtype dtype);
 
