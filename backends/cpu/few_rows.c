@@ -56,7 +56,8 @@ static bool takes(const cpu_gemm *g)
     for (int i = 0; i < g->batch.n; i++)
         if (g->batch.at[i] != 1)
             return false;
-    const bool some = g->m > weft__cpu_kernels()->gemv_most && g->m <= MOST_ROWS;
+    const bool some = g->m > weft__cpu_kernels()->gemv_most && g->m <= MOST_ROWS &&
+                      !weft__cpu_by_decoding.takes(g);
     return !g->accumulate && !g->by_tiles && g->n_more == 0 && g->m > 0 &&
            (some || takes_parts(g)) && g->n > 0 && g->k > 0 && g->k % MULTIPLE == 0 &&
            g->a.column == 1 &&

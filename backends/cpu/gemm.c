@@ -4,9 +4,9 @@
 #include "backends/cpu/sizes.h"
 
 /* The first one that takes a product computes it. */
-static const cpu_way *const ways[] = {&weft__cpu_by_int8, &weft__cpu_by_few_rows,
-                                      &weft__cpu_by_stream, &weft__cpu_by_parts,
-                                      &weft__cpu_by_tiles};
+static const cpu_way *const ways[] = {&weft__cpu_by_int8,     &weft__cpu_by_few_rows,
+                                      &weft__cpu_by_stream,   &weft__cpu_by_parts,
+                                      &weft__cpu_by_decoding, &weft__cpu_by_tiles};
 static const int n_ways = sizeof ways / sizeof *ways;
 
 const char *weft__cpu_matrix_item(const cpu_matrix *x, const weft_dims *batch, int64_t index)

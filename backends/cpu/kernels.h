@@ -22,7 +22,7 @@ typedef struct cpu_block {
     int64_t a_panel, a_row, a_k;
     const float *b;
     int64_t b_panel, b_k;
-    const float *b_next; /* a panel that the next block begins with, or NULL; is prefetched */
+    const void *b_next; /* what the next block reads first, or NULL; is prefetched */
     float *c;
     int64_t c_row;
     bool add;          /* adds to C */
@@ -243,6 +243,11 @@ typedef struct cpu_kernels {
      * rows of p and out. */
     void (*gemv_across)(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
                         const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row);
+
+    /* to (m, n) = from^T (+ bias), where `from` has n rows of whole vectors; rows of both are
+     * from_row and to_row floats apart. */
+    void (*turn)(const float *from, int64_t from_row, int64_t m, int64_t n, const float *bias,
+                 float *to, int64_t to_row);
 
     /* isa/tiles.c. gemv_most: up to so many rows of x gemv and gemv_codes are faster. */
     void (*tiles)(const cpu_tiles *t);

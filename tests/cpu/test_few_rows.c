@@ -15,8 +15,9 @@
 #include "weft/op_params.h"
 #include "weft/quantize.h"
 
-/* Numbers of rows for which matrix-vector kernels, kernels of few rows and the GEMM are used. */
-static const int64_t rows_tried[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 25};
+/* Numbers of rows for which matrix-vector kernels, kernels of few rows, decoding in pieces and the
+ * GEMM are used. */
+static const int64_t rows_tried[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 25, 33, 96, 97};
 enum { ROWS_TRIED = sizeof rows_tried / sizeof *rows_tried };
 
 /* ---- Weights --------------------------------------------------------------------------------- */
@@ -192,6 +193,40 @@ static void check_threads(const weights *w, int64_t rows)
     tensor_free(&many);
 }
 
+/* A row has the same bits in every position and beside any other rows of products that are computed
+ * in the same way: 25 to 96 rows. */
+static void check_positions(void)
+{
+    enum { MOST = 96, LEAST = 25 };
+    if (weft__cpu_kernels()->parts.rows.least)
+        return; /* by AMX */
+    for (int n = 0; n < ENCODINGS; n++) {
+        weights w = make_weights(encoding_of(encodings[n]), WEFT_FLOAT32, WIDTH);
+        owned_tensor x = tensor_random(WEFT_FLOAT32, WEFT_DIMS(MOST, WIDTH), LIE_DENSE, -1, 1, 3);
+        owned_tensor all = tensor_empty(WEFT_FLOAT32, WEFT_DIMS(MOST, HEIGHT));
+        owned_tensor some = tensor_empty(WEFT_FLOAT32, WEFT_DIMS(MOST, HEIGHT));
+        const weft_linear_params params = {.dtype = WEFT_FLOAT32};
+        weft_tensor in[] = {x.t, w.t};
+        run_row("linear", &params, in, 2, &all.t, 1);
+        for (int64_t rows = LEAST; rows < MOST; rows += 13) {
+            in[0].shape.at[0] = some.t.shape.at[0] = rows;
+            in[0].data = (char *)x.t.data + (MOST - rows) * WIDTH * (int64_t)sizeof(float);
+            run_row("linear", &params, in, 2, &some.t, 1);
+            CHECK_BYTES(some.t.data, (char *)all.t.data + (MOST - rows) * HEIGHT * 4,
+                        (size_t)(rows * HEIGHT) * sizeof(float));
+        }
+        tensor_free(&x);
+        tensor_free(&all);
+        tensor_free(&some);
+        free_weights(&w);
+    }
+}
+
+static void test_positions(void)
+{
+    each_isa(check_positions);
+}
+
 static void test_threads(void)
 {
     const int before = weft_threads();
@@ -270,5 +305,5 @@ static void test_not_finite(void)
     each_isa(check_not_finite);
 }
 
-CHECK_MAIN("few_rows", CHECK_CASE(test_encoded), CHECK_CASE(test_threads),
-           CHECK_CASE(test_not_finite))
+CHECK_MAIN("few_rows", CHECK_CASE(test_encoded), CHECK_CASE(test_positions),
+           CHECK_CASE(test_threads), CHECK_CASE(test_not_finite))

@@ -269,7 +269,23 @@ static void test_decoding(void)
 /* ---- Address checks ------------------------------------------------------------------------- */
 
 #ifdef __SANITIZE_ADDRESS__
-enum { A, B, C, BIAS, PACKED_A, PACKED_B, SOURCE, TILE_X, TILE_W, TILE_Y, RANGES, M = 17, K = 7 };
+enum {
+    A,
+    B,
+    C,
+    BIAS,
+    PACKED_A,
+    PACKED_B,
+    SOURCE,
+    TILE_X,
+    TILE_W,
+    TILE_Y,
+    TURN,
+    TURNED,
+    RANGES,
+    M = 17,
+    K = 7
+};
 
 static int short_one; /* which of the ranges is a byte short; RANGES: none */
 
@@ -320,6 +336,7 @@ static void touch_ranges(void)
                              .y = range(TILE_Y, 3 * 4),
                              .y_row = 4};
     kernels->tiles(&tiles);
+    kernels->turn(range(TURN, 5 * 16), 16, 15, 5, NULL, range(TURNED, 15 * 5), 5);
     uint32_t key[2] = {1, 2};
     kernels->threefry(key, (uint32_t *)source, (uint32_t *)c, K * n);
 }

@@ -217,10 +217,12 @@ static void gemm_block(const cpu_block *block)
 
 /* ---- Packing -------------------------------------------------------------------------------- */
 
-/* Packs n columns of B that are contiguous along k, a multiple of LANES, into a panel. WHOLE steps
+/* Packs n columns of B that are contiguous along k, a multiple of LANES, into a panel; from column
+ * `real` on they are 0. WHOLE steps
  * at a time of all columns: those of a line of float32, so that lines of both are used while they
  * are in the L1 cache. */
-SIMD void pack_columns(weft_dtype dtype, const void *b, int64_t b_n, int64_t k, int n, float *out)
+SIMD void pack_columns(weft_dtype dtype, const void *b, int64_t b_n, int64_t k, int n, int64_t real,
+                       float *out)
 {
     enum { WHOLE = 16 };
     int64_t p = 0;
@@ -231,7 +233,7 @@ SIMD void pack_columns(weft_dtype dtype, const void *b, int64_t b_n, int64_t k, 
                 vf row[LANES];
 #pragma GCC unroll 16
                 for (int l = 0; l < LANES; l++)
-                    row[l] = vload_as(dtype, b, (j + l) * b_n + q);
+                    row[l] = j + l < real ? vload_as(dtype, b, (j + l) * b_n + q) : (vf){0};
                 transpose(row);
 #pragma GCC unroll 16
                 for (int l = 0; l < LANES; l++)
@@ -239,7 +241,7 @@ SIMD void pack_columns(weft_dtype dtype, const void *b, int64_t b_n, int64_t k, 
             }
     for (; p < k; p++)
         for (int l = 0; l < n; l++)
-            out[p * COLUMNS + l] = get_as(dtype, b, l * b_n + p);
+            out[p * COLUMNS + l] = l < real ? get_as(dtype, b, l * b_n + p) : 0.0f;
 }
 
 /* Packs one vector of columns, contiguous along n. */
@@ -271,10 +273,12 @@ SIMD void pack_as(weft_dtype dtype, const char *b, int64_t b_k, int64_t b_n, int
         float *to = out + j / COLUMNS * COLUMNS * k + j % COLUMNS;
         const char *from = b + j * b_n * size;
         const bool both = j % COLUMNS == 0 && j + COLUMNS <= n;
-        if (j + LANES > n) {
+        if (j + LANES > n && b_k == 1) {
+            pack_columns(dtype, from, b_n, k, LANES, n - j, to);
+        } else if (j + LANES > n) {
             pack_any(dtype, from, b_k, b_n, k, n - j, to);
         } else if (b_k == 1) {
-            pack_columns(dtype, from, b_n, k, both ? COLUMNS : LANES, to);
+            pack_columns(dtype, from, b_n, k, both ? COLUMNS : LANES, COLUMNS, to);
             j += both ? LANES : 0;
         } else if (b_n == 1) {
             pack_rows(dtype, from, b_k, k, to);
@@ -383,6 +387,41 @@ static void pack_a(weft_dtype dtype, const void *a, int64_t a_row, int64_t a_k, 
         pack_a_as(WEFT_FLOAT32, a, a_row, a_k, m, k, out);
 }
 
+/* ---- Transposed results --------------------------------------------------------------------- */
+
+/* LANES rows of `from` become m <= LANES rows. */
+SIMD void turn_square(const float *from, int64_t from_row, int64_t m, vf more, float *to,
+                      int64_t to_row)
+{
+    vf row[LANES];
+#pragma GCC unroll 16
+    for (int l = 0; l < LANES; l++)
+        row[l] = vload(from + l * from_row);
+    transpose(row);
+#pragma GCC unroll 16
+    for (int l = 0; l < LANES; l++)
+        if (l < m)
+            vstore(to + l * to_row, row[l] + more);
+}
+
+static void turn(const float *from, int64_t from_row, int64_t m, int64_t n, const float *bias,
+                 float *to, int64_t to_row)
+{
+    check_read(from, (m + LANES - 1) / LANES * LANES * FLOAT, from_row * FLOAT, n);
+    check_read(bias, n * FLOAT, 0, bias != NULL);
+    check_write(to, n * FLOAT, to_row * FLOAT, m);
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES) {
+        const vf more = bias ? vload(bias + j) : (vf){0};
+        for (int64_t i = 0; i < m; i += LANES)
+            turn_square(from + j * from_row + i, from_row, m - i, more, to + i * to_row + j,
+                        to_row);
+    }
+    for (; j < n; j++)
+        for (int64_t i = 0; i < m; i++)
+            to[i * to_row + j] = from[j * from_row + i] + (bias ? bias[j] : 0.0f);
+}
+
 void CPU_NAME(weft__fill_gemm)(cpu_kernels *table)
 {
     table->gemm_rows = ROWS;
@@ -390,4 +429,5 @@ void CPU_NAME(weft__fill_gemm)(cpu_kernels *table)
     table->gemm_block = gemm_block;
     table->pack_a = pack_a;
     table->pack_b = pack_b;
+    table->turn = turn;
 }
