@@ -151,12 +151,13 @@ int64_t train_sampled_length(const train_values *v, const train_run *r)
 
 /* ---- the teacher ---------------------------------------------------------------------------- */
 
-/* Whether the teacher's distributions are computed and stored: unless the run has them already. */
+/* Whether the teacher's distributions are computed and stored: on rank 0, unless the run has them
+ * already. */
 static bool stores(const train_values *v)
 {
     const bool again = v->verify || (v->trainer.resume && weft_run_exists(v->out) &&
                                      access(v->teacher_file, R_OK) == 0);
-    return v->teacher && !again;
+    return v->teacher && train_is_first() && !again;
 }
 
 /* The number of ids of the model, which is not loaded yet: as in config.json, else that of the
@@ -215,11 +216,10 @@ static weft_status load_teacher(const train_values *v, train_run *r, weft_model 
     return status == WEFT_OK ? cli_load_model(r->teacher_path, &v->place, NULL, out) : status;
 }
 
-weft_status train_store_teacher(const train_values *v, train_run *r)
+/* Reads the entries of training and validation data, or computes them. */
+static weft_status open_all_entries(const train_values *v, train_run *r)
 {
     weft_model *teacher = NULL;
-    if (train_objective(v) != &weft_objective_distill || v->teacher_file == NULL)
-        return WEFT_OK;
     weft_status status = stores(v) ? check_files(v) : WEFT_OK;
     if (status == WEFT_OK && stores(v))
         status = load_teacher(v, r, &teacher);
@@ -232,6 +232,16 @@ weft_status train_store_teacher(const train_values *v, train_run *r)
     weft_model_free(teacher);
     weft_memory_clear_cache();
     return status;
+}
+
+/* The other ranks read the files when rank 0 has them. */
+weft_status train_store_teacher(const train_values *v, train_run *r)
+{
+    if (train_objective(v) != &weft_objective_distill || v->teacher_file == NULL)
+        return WEFT_OK;
+    weft_status status = train_is_first() ? open_all_entries(v, r) : WEFT_OK;
+    status = weft_group_agree(train_ranks(), status, NULL);
+    return status == WEFT_OK && !train_is_first() ? open_all_entries(v, r) : status;
 }
 
 weft_status train_open_teacher(const train_values *v, train_run *r)

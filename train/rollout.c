@@ -31,16 +31,14 @@ static weft_status check_distill(const weft_trainer *t, const weft_batches *batc
     if (weft__batches_dataset(batches) == NULL || weft__batches_packed(batches))
         return weft_fail(WEFT_UNSUPPORTED, "objective distill: lmbda: %s are unsupported",
                          weft__batches_dataset(batches) ? "packed rows" : "batches from a file");
-    if (weft_group_info_of(t->o.group).size > 1)
-        return weft_fail(WEFT_UNSUPPORTED, "trainer: sampling: several processes are unsupported");
     return weft__rollout_check_prompts(weft__batches_dataset(batches));
 }
 
-bool weft__rollout_samples(const weft_trainer *t, int64_t from)
+bool weft__rollout_samples(const weft_trainer *t, int64_t update)
 {
     if (t->o.sampling == NULL || t->o.objective != &weft_objective_distill)
         return t->o.sampling != NULL;
-    const uint64_t bits = weft__mix(weft__mix(t->o.seed, (uint64_t)from), t->o.seed);
+    const uint64_t bits = weft__mix(weft__mix(t->o.seed, (uint64_t)update), t->o.seed);
     return (double)(bits >> 11) * 0x1p-53 < t->o.objective_options.lmbda;
 }
 
@@ -77,8 +75,6 @@ weft_status weft__rollout_check(const weft_trainer *t, const weft_batches *batch
         s->rows < 0 || s->n_stop < 0)
         return weft_fail(WEFT_INVALID, "trainer: sampling: expected a tokenizer, rewards with "
                                        "names, and numbers of at least 0");
-    if (weft_group_info_of(t->o.group).size > 1)
-        return weft_fail(WEFT_UNSUPPORTED, "trainer: sampling: several processes are unsupported");
     return WEFT_OK;
 }
 

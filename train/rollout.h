@@ -11,14 +11,18 @@ int64_t weft__rollout_iterations(const weft_trainer *trainer);
 /* Checks the options for sampling against the batches. */
 weft_status weft__rollout_check(const weft_trainer *trainer, const weft_batches *batches);
 
-/* Whether the update whose first batch has number `from` uses sampled completions. */
-bool weft__rollout_samples(const weft_trainer *trainer, int64_t from);
+/* Whether the update whose first batch, of all ranks, has number `update` uses sampled completions.
+ */
+bool weft__rollout_samples(const weft_trainer *trainer, int64_t update);
 
-/* Samples the completions of n batches of prompts, from number `from` on, as a dataset in *out, or
- * reads them from the journal (may be NULL), which gets those that it lacks.
- * Batch b has its completions first[b] .. first[b + 1]. */
-weft_status weft__rollout_sample(weft_trainer *trainer, weft_batches *batches, int64_t from, int n,
-                                 weft__journal *journal, int64_t *first, weft_dataset **out);
+/* Samples the completions of this rank's n batches of prompts, from number `from` on, as a dataset
+ * in *out, or reads them from the journal, which gets those that it lacks. Batch b has its
+ * completions first[b] .. first[b + 1]. The update's first batch of all ranks has number `update`.
+ * The journal is rank 0's: NULL on the others, or without one. A failure to sample may be this
+ * rank's alone. */
+weft_status weft__rollout_sample(weft_trainer *trainer, weft_batches *batches, int64_t update,
+                                 int64_t from, int n, weft__journal *journal, int64_t *first,
+                                 weft_dataset **out);
 
 /* Checks that each sample has a prompt, whose completion distillation can sample. */
 weft_status weft__rollout_check_prompts(const weft_dataset *samples);
@@ -27,7 +31,8 @@ weft_status weft__rollout_check_prompts(const weft_dataset *samples);
 void weft__rollout_free_samples(weft_trainer *trainer);
 
 /* Samples a completion of each of the first `most` prompts (0: all) with the most probable tokens,
- * and has them rewarded. *out is the mean of their weighted sums; NaN: none has a reward. */
+ * and has them rewarded: each rank its share. *out is the mean of their weighted sums; NaN: none
+ * has a reward. WEFT_CANCELLED on all ranks if one is. */
 weft_status weft__rollout_validate(weft_trainer *trainer, const weft_dataset *prompts, int64_t most,
                                    double *out);
 

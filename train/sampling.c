@@ -11,11 +11,13 @@
 #include "train/data/builder.h"
 #include "train/data/dataset.h"
 #include "train/examples.h"
+#include "train/parallel/parallel.h"
 #include "train/rollout.h"
-#include "train/run/journal.h"
 #include "weft/batch.h"
 
-/* The completions of an update while they are sampled: those of a prompt follow each other. */
+/* The completions of an update while they are sampled: those of a prompt follow each other. Each
+ * batch is sampled and rewarded by itself, so how many rows are computed at a time, and which
+ * completions a reward sees, does not depend on the number of ranks. */
 typedef struct sampled {
     weft_trainer *t;
     weft__rollout r;
@@ -123,11 +125,11 @@ static void make_requests(sampled *s)
     }
 }
 
-/* Checks that all completions were sampled as far as they go. */
-static weft_status check_rows(const sampled *s)
+/* Checks that the completions from .. to were sampled as far as they go. */
+static weft_status check_rows(const sampled *s, int64_t from, int64_t to)
 {
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; status == WEFT_OK && i < count(s); i++) {
+    for (int64_t i = from; status == WEFT_OK && i < to; i++) {
         const weft_generated_row *row = &s->rows[i];
         if (row->status != WEFT_OK)
             status = weft_fail(row->status, "%s: a completion: %s",
@@ -138,10 +140,10 @@ static weft_status check_rows(const sampled *s)
     return status;
 }
 
-/* The batch is a new one, so its compiled steps have the current weights. Its caches are freed
- * before the update. Sequences have no budget of tokens: they are set back, which changes the
- * rounding, only when the memory ends. */
-static weft_status generate(sampled *s)
+/* Samples the completions from .. to. The batch is a new one, so its compiled steps have the
+ * current weights. Its caches are freed before the update. Sequences have no budget of tokens: they
+ * are set back, which changes the rounding, only when the memory ends. */
+static weft_status generate(sampled *s, int64_t from, int64_t to)
 {
     weft_running_batch *batch = NULL;
     enum { ROWS = 64 };
@@ -152,14 +154,14 @@ static weft_status generate(sampled *s)
     weft_status status = weft__lora_settle(tree);
     if (status == WEFT_OK)
         status = weft_running_batch_new(s->t->model, NULL, &o, &batch);
-    for (int64_t i = 0; status == WEFT_OK && i < count(s); i++)
+    for (int64_t i = from; status == WEFT_OK && i < to; i++)
         status = weft_running_batch_add(batch, &s->requests[i], goes_on, s, &s->rows[i]);
     for (bool more = true; status == WEFT_OK && more;)
         status = weft_running_batch_advance(batch, &more);
     weft_running_batch_free(batch);
     weft__lora_unsettle(tree);
     weft_memory_clear_cache();
-    return status == WEFT_OK ? check_rows(s) : status;
+    return status == WEFT_OK ? check_rows(s, from, to) : status;
 }
 
 /* ---- rewards -------------------------------------------------------------------------------- */
@@ -185,10 +187,10 @@ weft_status weft__completion_text(const weft_tokenizer *tokenizer, const int32_t
     return weft__out_of_memory("training", "a completion");
 }
 
-static weft_status make_texts(sampled *s)
+static weft_status make_texts(sampled *s, int64_t from, int64_t to)
 {
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; status == WEFT_OK && i < count(s); i++) {
+    for (int64_t i = from; status == WEFT_OK && i < to; i++) {
         const weft_generated_row *row = &s->rows[i];
         const weft_task_row *of = row_of(&s->r, i);
         char *text = NULL;
@@ -220,20 +222,22 @@ static double total(const sampled *s, int64_t i)
     return sum;
 }
 
-static weft_status reward(sampled *s)
+static weft_status reward(sampled *s, int64_t from, int64_t to)
 {
     const weft_sampling *o = s->t->o.sampling;
-    weft_status status = make_texts(s);
+    double *rewards = s->r.rewards + from * o->n_rewards;
+    weft_status status = make_texts(s, from, to);
     if (status == WEFT_OK)
-        status = o->reward(o->context, s->texts, (size_t)count(s), s->t->o.cancel, s->r.rewards);
-    for (int64_t i = 0; status == WEFT_OK && i < count(s) * o->n_rewards; i++) {
-        if (fabs(s->r.rewards[i]) > FLT_MAX)
+        status =
+            o->reward(o->context, s->texts + from, (size_t)(to - from), s->t->o.cancel, rewards);
+    for (int64_t i = 0; status == WEFT_OK && i < (to - from) * o->n_rewards; i++) {
+        if (fabs(rewards[i]) > FLT_MAX)
             status =
                 weft_fail(WEFT_INVALID, "%s: reward %s: expected a number of at most %g, got %g",
-                          s->texts[i / o->n_rewards].where, o->names[i % o->n_rewards],
-                          (double)FLT_MAX, s->r.rewards[i]);
+                          s->texts[from + i / o->n_rewards].where, o->names[i % o->n_rewards],
+                          (double)FLT_MAX, rewards[i]);
     }
-    for (int64_t i = 0; status == WEFT_OK && i < count(s); i++) {
+    for (int64_t i = from; status == WEFT_OK && i < to; i++) {
         const double sum = total(s, i);
         if (fabs(sum) > FLT_MAX)
             status =
@@ -286,25 +290,30 @@ static weft_status add_sample(const sampled *s, int64_t i, const weft_dataset *p
     return status;
 }
 
-/* The mean and deviation of reward k. */
-static weft_reward_part part_of(const weft__rollout *r, int k)
+/* Sets the mean and deviation of reward k over all ranks. */
+static weft_status set_part(weft_trainer *t, weft_status status, const weft__rollout *r, int k)
 {
-    const int64_t n = r->n * r->group;
-    double m = 0, sum = 0, squares = 0;
+    const int64_t n = status == WEFT_OK ? r->n * r->group : 0;
+    double sums[WEFT__EXCHANGED] = {0}, squares[WEFT__EXCHANGED] = {0};
     for (int64_t i = 0; i < n; i++) {
         const double x = r->rewards[i * r->n_names + k];
-        m += !isnan(x);
-        sum += isnan(x) ? 0 : x;
+        sums[0] += !isnan(x);
+        sums[1] += isnan(x) ? 0 : x;
     }
-    for (int64_t i = 0; i < n; i++) {
-        const double d = r->rewards[i * r->n_names + k] - sum / fmax(m, 1);
-        squares += isnan(d) ? 0 : d * d;
+    status = weft__group_exchange(t->o.group, status, NULL, sums, NULL);
+    const double m = sums[0], mean = sums[1] / fmax(m, 1);
+    for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
+        const double d = r->rewards[i * r->n_names + k] - mean;
+        squares[0] += isnan(d) ? 0 : d * d;
     }
-    return (weft_reward_part){.name = r->names[k],
-                              .mean = m > 0 ? sum / m : NAN,
-                              .std = m > 1   ? sqrt(squares / (m - 1))
-                                     : m > 0 ? 0
-                                             : NAN};
+    status = weft__group_exchange(t->o.group, status, NULL, squares, NULL);
+    if (status == WEFT_OK)
+        t->parts[k] = (weft_reward_part){.name = r->names[k],
+                                         .mean = m > 0 ? mean : NAN,
+                                         .std = m > 1   ? sqrt(squares[0] / (m - 1))
+                                                : m > 0 ? 0
+                                                        : NAN};
+    return status;
 }
 
 void weft__rollout_free_samples(weft_trainer *t)
@@ -339,15 +348,16 @@ static weft_status keep_samples(weft_trainer *t, const weft__rollout *r)
     return status;
 }
 
-static weft_status describe(weft_trainer *t, const weft__rollout *r)
+/* Describes the completions of all ranks; samples are this rank's. */
+static weft_status describe(weft_trainer *t, weft_status status, const weft__rollout *r)
 {
-    if (r->n_names == 0)
-        return WEFT_OK;
     if (t->parts == NULL)
         t->parts = weft_calloc((size_t)r->n_names, sizeof *t->parts);
-    for (int k = 0; t->parts && k < r->n_names; k++)
-        t->parts[k] = part_of(r, k);
-    return t->parts ? keep_samples(t, r) : weft__out_of_memory("training", "rewards");
+    if (status == WEFT_OK)
+        status = t->parts ? keep_samples(t, r) : weft__out_of_memory("training", "rewards");
+    for (int k = 0; k < r->n_names; k++)
+        status = set_part(t, status, r, k);
+    return status;
 }
 
 /* ---- prompts -------------------------------------------------------------------------------- */
@@ -406,17 +416,12 @@ static void release(sampled *s)
     weft_free(s->r.rewards);
 }
 
-/* Samples the completions, and has them rewarded. */
-static weft_status sample(sampled *s)
+/* Makes a dataset of the completions. */
+static weft_status make_dataset(sampled *s)
 {
-    make_requests(s);
-    weft_status status = generate(s);
-    if (status == WEFT_OK && has_rewards(s))
-        status = reward(s);
-    if (status == WEFT_OK)
-        status = has_rewards(s)
-                     ? weft__dataset_of_completions(&s->t->o.objective_options, &s->r.dataset)
-                     : weft_dataset_new(INT64_MAX, &s->r.dataset);
+    weft_status status =
+        has_rewards(s) ? weft__dataset_of_completions(&s->t->o.objective_options, &s->r.dataset)
+                       : weft_dataset_new(INT64_MAX, &s->r.dataset);
     for (int64_t i = 0; status == WEFT_OK && i < count(s); i++)
         status = has_rewards(s) ? add(s, i) : add_sample(s, i, s->r.prompts, s->r.dataset);
     if (status == WEFT_OK && s->r.prompts->taught)
@@ -426,56 +431,76 @@ static weft_status sample(sampled *s)
     return status;
 }
 
+/* Samples the completions of n batches, which begin at first[0 .. n - 1], and has them rewarded. */
+static weft_status sample(sampled *s, const int64_t *first, int n)
+{
+    weft_status status = WEFT_OK;
+    make_requests(s);
+    for (int b = 0; status == WEFT_OK && b < n; b++) {
+        status = generate(s, first[b], first[b + 1]);
+        if (status == WEFT_OK && has_rewards(s))
+            status = reward(s, first[b], first[b + 1]);
+    }
+    return status == WEFT_OK ? make_dataset(s) : status;
+}
+
+/* ---- validation ----------------------------------------------------------------------------- */
+
+/* Adds up the rewards of this rank's share of the n prompts: sums has their number and sum. */
+static weft_status validate_share(sampled *s, double sums[WEFT__EXCHANGED])
+{
+    weft_status status = allocate(s);
+    if (status != WEFT_OK || s->r.n == 0)
+        return status;
+    make_requests(s);
+    status = generate(s, 0, s->r.n);
+    if (status == WEFT_OK)
+        status = reward(s, 0, s->r.n);
+    for (int64_t i = 0; status == WEFT_OK && i < s->r.n; i++) {
+        const double r = total(s, i);
+        sums[0] += !isnan(r);
+        sums[1] += isnan(r) ? 0 : r;
+    }
+    return status;
+}
+
 weft_status weft__rollout_validate(weft_trainer *t, const weft_dataset *prompts, int64_t most,
                                    double *out)
 {
     const weft_sampling *o = t->o.sampling;
-    const int64_t all = prompts->info.samples, n = most > 0 && most < all ? most : all;
+    const weft_group_info place = weft_group_info_of(t->o.group);
+    const int64_t all = prompts->info.samples, n = most > 0 && most < all ? most : all,
+                  from = n * place.rank / place.size, to = n * (place.rank + 1) / place.size;
     sampled s = {.t = t,
                  .greedy = true,
                  .r = {.prompts = prompts,
-                       .n = n,
+                       .n = to - from,
                        .group = 1,
                        .names = o->names,
                        .n_names = o->n_rewards,
                        .tokenizer = o->tokenizer}};
+    double sums[WEFT__EXCHANGED] = {0};
     s.eos = weft_model_eos(t->model, &s.n_eos);
-    s.which = weft_calloc((size_t)n + 1, sizeof *s.which);
-    s.numbers = weft_calloc((size_t)n + 1, sizeof *s.numbers);
-    for (int64_t i = 0; s.which && i < n; i++)
-        s.which[i] = i;
+    s.which = weft_calloc((size_t)s.r.n + 1, sizeof *s.which);
+    s.numbers = weft_calloc((size_t)s.r.n + 1, sizeof *s.numbers);
+    for (int64_t i = 0; s.which && i < s.r.n; i++)
+        s.which[i] = from + i;
     s.r.which = s.which;
     s.r.numbers = s.numbers;
-    weft_status status =
-        s.which && s.numbers ? allocate(&s) : weft__out_of_memory("validation", "prompts");
-    if (status == WEFT_OK)
-        make_requests(&s);
-    if (status == WEFT_OK)
-        status = generate(&s);
-    if (status == WEFT_OK)
-        status = reward(&s);
-    double sum = 0, m = 0;
-    for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
-        const double r = total(&s, i);
-        m += !isnan(r);
-        sum += isnan(r) ? 0 : r;
-    }
-    *out = m > 0 ? sum / m : NAN;
+    weft_status status = s.which && s.numbers ? validate_share(&s, sums)
+                                              : weft__out_of_memory("validation", "prompts");
+    bool stop = status == WEFT_CANCELLED; /* which is no failure: the ranks go on */
+    status = weft__group_exchange(t->o.group, stop ? WEFT_OK : status, &stop, sums, NULL);
+    *out = sums[0] > 0 ? sums[1] / sums[0] : NAN;
     release(&s);
-    return status;
+    return status == WEFT_OK && stop ? weft_fail(WEFT_CANCELLED, "validation was stopped") : status;
 }
 
-/* Keeps the completions in the journal. If they cannot be written, a resumed run samples them. */
-static weft_status keep(weft__journal *journal, const weft__rollout *r)
-{
-    const weft_status status = weft__journal_add(journal, r);
-    if (status == WEFT_IO)
-        weft_log_message(WEFT_LOG_WARNING, "%s; training continues", weft_error_message());
-    return status == WEFT_IO ? WEFT_OK : status;
-}
+/* ---- updates -------------------------------------------------------------------------------- */
 
-weft_status weft__rollout_sample(weft_trainer *t, weft_batches *batches, int64_t from, int n,
-                                 weft__journal *journal, int64_t *first, weft_dataset **out)
+weft_status weft__rollout_sample(weft_trainer *t, weft_batches *batches, int64_t update,
+                                 int64_t from, int n, weft__journal *journal, int64_t *first,
+                                 weft_dataset **out)
 {
     const weft_sampling *o = t->o.sampling;
     const int64_t group = t->o.objective_options.num_generations;
@@ -485,20 +510,23 @@ weft_status weft__rollout_sample(weft_trainer *t, weft_batches *batches, int64_t
                        .names = o->names,
                        .n_names = o->n_rewards,
                        .tokenizer = o->tokenizer}};
+    const bool rewarded = has_rewards(&s);
+    bool keeps = false;
     s.eos = weft_model_eos(t->model, &s.n_eos);
     *out = NULL;
     weft_status status = list_prompts(&s, batches, from, n, first);
     if (status == WEFT_OK)
         status = allocate(&s);
-    if (status == WEFT_OK && journal)
-        status = weft__journal_find(journal, &t->o.objective_options, &s.r);
+    if (rewarded)
+        status = weft__group_find_completions(t->o.group, status, journal, update, t->o.accumulate,
+                                              &t->o.objective_options, &s.r, &keeps);
     const bool found = s.r.dataset != NULL;
     if (status == WEFT_OK && !found)
-        status = sample(&s);
-    if (status == WEFT_OK && !found && journal)
-        status = keep(journal, &s.r);
-    if (status == WEFT_OK)
-        status = describe(t, &s.r);
+        status = sample(&s, first, n);
+    if (keeps && !found)
+        status = weft__group_keep_completions(t->o.group, status, journal, update, &s.r);
+    if (rewarded)
+        status = describe(t, status, &s.r);
     release(&s);
     if (status == WEFT_OK)
         *out = s.r.dataset;

@@ -44,11 +44,11 @@ static void free_update(loop *l)
 }
 
 /* Samples the completions of n batches of prompts, and makes batches of them. */
-static weft_status sample_batches(loop *l, int64_t from, int n)
+static weft_status sample_batches(loop *l, int64_t update, int64_t from, int n)
 {
     const int64_t *first = l->first_examples;
-    weft_status status =
-        weft__rollout_sample(l->t, l->batches, from, n, l->journal, l->first_examples, &l->sampled);
+    weft_status status = weft__rollout_sample(l->t, l->batches, update, from, n, l->journal,
+                                              l->first_examples, &l->sampled);
     int64_t *examples = weft_calloc(l->sampled ? (size_t)first[n] + 1 : 1, sizeof *examples);
     if (status == WEFT_OK && examples == NULL)
         status = weft__out_of_memory("training", "the batches of an update");
@@ -68,14 +68,15 @@ static bool is_last_on_batches(const loop *l, int64_t step)
     return step % weft__rollout_iterations(l->t) == 0;
 }
 
-/* Makes the n batches from number `from` on, which are used for one update or several. */
-static weft_status make_batches(loop *l, int64_t from, int n)
+/* Makes this rank's n batches from number `from` on, which are used for one update or several. The
+ * first batch of all ranks has number `update`. */
+static weft_status make_batches(loop *l, int64_t update, int64_t from, int n)
 {
     const weft_dataset *data = weft__batches_dataset(l->batches);
     weft_status status = WEFT_OK;
-    const bool samples = weft__rollout_samples(l->t, from);
+    const bool samples = weft__rollout_samples(l->t, update);
     if (samples)
-        status = sample_batches(l, from, n);
+        status = sample_batches(l, update, from, n);
     for (int i = 0; status == WEFT_OK && !samples && i < n; i++) {
         status = weft_batches_at(l->batches, from + i, &l->update[i]);
         l->first_examples[i] = weft__batches_first(l->batches, from + i);
@@ -96,10 +97,10 @@ static weft_status make_update(loop *l, int64_t s, double factor, weft_train_rep
     const weft_group_info place = weft_group_info_of(l->t->o.group);
     const int64_t A = l->t->o.accumulate;
     const int64_t begin = A * place.rank / place.size, end = A * (place.rank + 1) / place.size;
+    const int64_t first = s / weft__rollout_iterations(l->t) * A;
     weft_status status = WEFT_OK;
     if (is_last_on_batches(l, s))
-        status =
-            make_batches(l, s / weft__rollout_iterations(l->t) * A + begin, (int)(end - begin));
+        status = make_batches(l, first, first + begin, (int)(end - begin));
     if (status == WEFT_OK)
         status = weft_trainer_step(l->t, l->update, (int)(end - begin), factor, report);
     if (status != WEFT_OK || is_last_on_batches(l, s + 1))

@@ -69,9 +69,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                        .names = names,
                        .n_names = 2};
     weft__journal *journal = NULL;
+    weft__text lines = {0};
+    bool found;
     if (weft__journal_open(folder, true, &journal) == WEFT_OK &&
-        weft__journal_find(journal, &o, &r) == WEFT_OK)
+        weft__journal_read(journal, 3, 1, PROMPTS * GROUP, &lines, &found) == WEFT_OK && found &&
+        weft__journal_parse(lines.at, lines.n, weft__journal_path(journal), &o, &r) == WEFT_OK)
         use(&r);
+    weft_free(lines.at);
     weft_dataset_free(r.dataset);
     weft__journal_free(journal);
     return 0;

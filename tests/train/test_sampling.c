@@ -7,167 +7,8 @@
 
 #include "core/io/folder.h"
 #include "tests/check.h"
-#include "tests/train/runs.h"
+#include "tests/train/sampled.h"
 #include "train/rollout.h"
-
-enum { GROUP = 4, MOST = 24, PROMPTS = 6, VALUES = 1 << 18, KEPT = 512 };
-
-static const char prompts[] = "{\"prompt\": \"The king\", \"answer\": \"a\"}\n"
-                              "{\"prompt\": \"Once upon a time there was a\"}\n"
-                              "{\"prompt\": \"A fox\", \"answer\": 3}\n"
-                              "{\"prompt\": \"The queen said that the\"}\n"
-                              "{\"prompt\": \"Long ago\", \"answer\": [\"x\", \"y\"]}\n"
-                              "{\"question\": \"In the wood\"}\n";
-
-/* A run, and the completions that it has sampled. */
-typedef struct run {
-    weft_objective_options options;
-    weft_sampling sampling;
-    const weft_objective *objective;
-    int64_t steps, accumulate;
-    double lr;
-    bool compile, resume, overwrite;
-    char file[600]; /* of completions; empty: they are sampled */
-    const char *folder, *start;
-    int stop_after;
-    weft_cancel *cancel;
-    history history;
-    weft_status status;
-    char message[512];
-    int64_t n_values;
-    float values[VALUES];
-    int calls;   /* of the reward */
-    double mean; /* of the weighted sums of the latest call */
-    bool validated, same_names;
-    int64_t validate_every, patience;
-    weft_train_result result;
-    char texts[KEPT][256];
-    int n_texts;
-} run;
-
-/* Two rewards: the share of the letter e, and whether there is a period, null for every fifth. */
-static weft_status rewards(void *context, const weft_completion *c, size_t n,
-                           const weft_cancel *cancel, double *out)
-{
-    run *r = context;
-    (void)cancel;
-    r->calls++;
-    r->mean = 0;
-    for (size_t i = 0; i < n; i++) {
-        const size_t length = strlen(c[i].text);
-        double letters = 0;
-        for (size_t k = 0; k < length; k++)
-            letters += c[i].text[k] == 'e';
-        out[2 * i] = letters / (double)(length + 1);
-        out[2 * i + 1] = i % 5 == 4 ? NAN : strchr(c[i].text, '.') != NULL;
-        r->mean += (out[2 * i] + (isnan(out[2 * i + 1]) ? 0 : 0.25 * out[2 * i + 1])) / (double)n;
-        CHECK(c[i].tokens >= 1 && c[i].tokens <= MOST);
-        CHECK(!c[i].truncated || c[i].tokens == MOST);
-        CHECK(c[i].row[0] == '{' && c[i].where != NULL);
-        if (r->n_texts < KEPT)
-            snprintf(r->texts[r->n_texts++], sizeof *r->texts, "%s|%s", c[i].prompt, c[i].text);
-    }
-    return WEFT_OK;
-}
-
-static weft_model *starting_model(const char *start)
-{
-    weft_model *model = NULL;
-    const weft_model_options f32 = {.dtype = WEFT_FLOAT32};
-    if (!CHECK_OK(weft_model_load(check_source("examples/storyteller"), &f32, &model)))
-        return NULL;
-    if (start) {
-        CHECK_OK(weft_adapter_load(model, start, NULL));
-        return model;
-    }
-    weft_random_seed(7);
-    CHECK_OK(weft_nn_lora_inject(weft_model_module(model),
-                                 &(weft_nn_lora_options){.rank = 4, .alpha = 8}));
-    return model;
-}
-
-static weft_dataset *load_data(const run *r, const weft_tokenizer *tokenizer)
-{
-    weft_dataset *d = NULL;
-    if (r->file[0]) {
-        CHECK_OK(weft_dataset_load_completions(r->file, r->objective, &r->options, &d));
-        return d;
-    }
-    const char *path = check_temporary("prompts.jsonl");
-    const weft_data_source source = {.path = path};
-    CHECK_OK(weft_file_write(path, prompts, sizeof prompts - 1));
-    CHECK_OK(weft_dataset_load_prompts(&source, 1, tokenizer, NULL, &d));
-    return d;
-}
-
-static void keep_values(run *r, weft_model *model)
-{
-    weft_nn_slots slots = {0};
-    if (weft_nn_trainable(weft_model_module(model), &slots) == WEFT_OK) {
-        for (int i = 0; i < slots.n; i++) {
-            weft_array *a = *slots.slots[i];
-            if (CHECK(r->n_values + weft_size(a) <= VALUES) &&
-                weft_read(a, WEFT_FLOAT32, r->values + r->n_values, weft_size(a)) == WEFT_OK)
-                r->n_values += weft_size(a);
-        }
-    }
-    weft_nn_slots_free(&slots);
-}
-
-static void train(run *r)
-{
-    const char *const names[] = {"letters", r->same_names ? "letters" : "period"};
-    static const double weights[] = {1, 0.25};
-    weft_tokenizer *tokenizer = NULL;
-    weft_model *model = starting_model(r->start);
-    weft_batches *batches = NULL;
-    weft_trainer *trainer = NULL;
-    if (!model || !CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer)))
-        return;
-    r->objective = r->objective ? r->objective : &weft_objective_grpo;
-    r->options.num_generations = GROUP;
-    r->options.max_completion_length = MOST;
-    weft_sampling s = r->sampling;
-    s.tokenizer = tokenizer;
-    s.reward = s.reward ? s.reward : rewards;
-    s.context = s.context ? s.context : r;
-    s.names = names;
-    s.weights = weights;
-    s.n_rewards = 2;
-    r->history.stop_after = r->stop_after;
-    const weft_trainer_options o = {.objective = r->objective,
-                                    .objective_options = r->options,
-                                    .sampling = r->file[0] ? NULL : &s,
-                                    .steps = r->steps,
-                                    .lr = r->lr > 0 ? r->lr : 0.01,
-                                    .accumulate = r->accumulate,
-                                    .compile = r->compile,
-                                    .seed = 5,
-                                    .validate_every = r->validate_every,
-                                    .patience = r->patience,
-                                    .folder = r->folder,
-                                    .resume = r->resume,
-                                    .overwrite = r->overwrite,
-                                    .save_every = 2,
-                                    .cancel = r->cancel,
-                                    .callback = run_keep,
-                                    .context = &r->history};
-    weft_dataset *d = load_data(r, tokenizer);
-    weft_status status =
-        d ? weft_batches_new(d, r->file[0] ? 2 * GROUP : 2, 3, &batches) : WEFT_INVALID;
-    if (status == WEFT_OK)
-        status = weft_trainer_new(model, &o, &trainer);
-    if (status == WEFT_OK)
-        status = weft_trainer_run(trainer, batches, r->validated ? d : NULL, &r->result);
-    r->status = status;
-    snprintf(r->message, sizeof r->message, "%s", status == WEFT_OK ? "" : weft_error_message());
-    keep_values(r, model);
-    weft_trainer_free(trainer);
-    weft_batches_free(batches);
-    weft_dataset_free(d);
-    weft_tokenizer_free(tokenizer);
-    weft_model_free(model);
-}
 
 /* ---- the policy that samples ----------------------------------------------------------------- */
 
@@ -175,14 +16,14 @@ static void train(run *r)
  * those of the start: compiled steps and caches of the model have the current weights. */
 static void completions_come_from_the_current_weights(void)
 {
-    static run r;
+    static sampled_run r;
     static const double temperatures[] = {1, 0.7};
     for (int i = 0; i < 4; i++) {
-        r = (run){.steps = 8,
-                  .lr = 0.02,
-                  .compile = i % 2 == 1,
-                  .options = {.beta = 0.01, .temperature = temperatures[i / 2]}};
-        train(&r);
+        r = (sampled_run){.steps = 8,
+                          .lr = 0.02,
+                          .compile = i % 2 == 1,
+                          .options = {.beta = 0.01, .temperature = temperatures[i / 2]}};
+        sampled_run_alone(&r);
         CHECK_STR(r.message, "");
         if (!CHECK_EQ_INT(r.history.n, 8))
             continue;
@@ -201,12 +42,12 @@ static void completions_come_from_the_current_weights(void)
  * The same run samples the same ones. */
 static void random_numbers_are_those_of_the_run(void)
 {
-    static run a, b;
-    a = (run){.steps = 6, .lr = 1e-30};
+    static sampled_run a, b;
+    a = (sampled_run){.steps = 6, .lr = 1e-30};
     b = a;
-    train(&a);
-    train(&b);
-    CHECK_EQ_INT(a.n_texts, 6 * 2 * GROUP);
+    sampled_run_alone(&a);
+    sampled_run_alone(&b);
+    CHECK_EQ_INT(a.n_texts, 6 * 2 * SAMPLED_GROUP);
     CHECK_EQ_INT(a.calls, 6);
     CHECK(memcmp(a.texts, b.texts, sizeof a.texts) == 0);
     int same = 0;
@@ -221,13 +62,13 @@ static void random_numbers_are_those_of_the_run(void)
  * update. metrics.jsonl and the report have it, each reward, and completions. */
 static void held_out_prompts_are_validated(void)
 {
-    static run plain, r, again;
+    static sampled_run plain, r, again;
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("validated"));
-    plain = (run){.steps = 4};
-    r = (run){.steps = 4, .validated = true, .folder = folder};
-    train(&plain);
-    train(&r);
+    plain = (sampled_run){.steps = 4};
+    r = (sampled_run){.steps = 4, .validated = true, .folder = folder};
+    sampled_run_alone(&plain);
+    sampled_run_alone(&r);
     CHECK_STR(r.message, "");
     CHECK_EQ_INT(r.calls, 6); /* the updates, before the first and after the last */
     CHECK(r.n_values == plain.n_values &&
@@ -254,8 +95,8 @@ static void held_out_prompts_are_validated(void)
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         CHECK_CONTAINS(text, shown[i]);
     weft_free(text);
-    again = (run){.steps = 4, .same_names = true};
-    train(&again);
+    again = (sampled_run){.steps = 4, .same_names = true};
+    sampled_run_alone(&again);
     CHECK_EQ_INT(again.status, WEFT_INVALID);
     CHECK_CONTAINS(again.message, "reward letters is there twice");
 }
@@ -265,11 +106,11 @@ static void held_out_prompts_are_validated(void)
 static weft_status rewarded_once(void *context, const weft_completion *c, size_t n,
                                  const weft_cancel *cancel, double *out)
 {
-    run *r = context;
+    sampled_run *r = context;
     (void)c;
     (void)cancel;
     const double held_out[] = {0, 1, NAN}, x = held_out[r->calls < 2 ? r->calls : 2];
-    const bool sampled = n == (size_t)2 * GROUP;
+    const bool sampled = n == (size_t)2 * SAMPLED_GROUP;
     for (size_t i = 0; i < 2 * n; i++)
         out[i] = sampled ? (double)(i % 4 < 2) : x;
     r->calls += !sampled;
@@ -280,19 +121,19 @@ static weft_status rewarded_once(void *context, const weft_completion *c, size_t
  * last update on its completions, where it can be resumed. */
 static void validations_without_rewards_are_not_the_best(void)
 {
-    static run r;
+    static sampled_run r;
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("null-rewards"));
     for (int i = 0; i < 2; i++) {
-        r = (run){.steps = 12,
-                  .options = {.num_iterations = 4},
-                  .sampling.reward = rewarded_once,
-                  .folder = folder,
-                  .validated = true,
-                  .validate_every = 3,
-                  .patience = 1,
-                  .resume = i > 0};
-        train(&r);
+        r = (sampled_run){.steps = 12,
+                          .options = {.num_iterations = 4},
+                          .sampling.reward = rewarded_once,
+                          .folder = folder,
+                          .validated = true,
+                          .validate_every = 3,
+                          .patience = 1,
+                          .resume = i > 0};
+        sampled_run_alone(&r);
         CHECK_STR(r.message, "");
         CHECK_EQ_INT(r.result.steps, 8);
         CHECK_EQ_INT(r.result.best_step, 3);
@@ -323,22 +164,22 @@ static void a_zero_does_not_cut_a_text(void)
 /* The completions of a run, given as a file to another one, make the same updates. */
 static void completions_of_a_file_make_the_same_updates(void)
 {
-    static run sampled, read;
+    static sampled_run sampled, read;
     char folder[512];
     for (int i = 0; i < 3; i++) {
         snprintf(folder, sizeof folder, "%s", check_temporary("sampled-run"));
-        sampled = (run){.steps = 4,
-                        .accumulate = i == 1 ? 2 : 1,
-                        .options = {.num_iterations = i == 2 ? 2 : 1},
-                        .folder = folder,
-                        .overwrite = true};
-        train(&sampled);
+        sampled = (sampled_run){.steps = 4,
+                                .accumulate = i == 1 ? 2 : 1,
+                                .options = {.num_iterations = i == 2 ? 2 : 1},
+                                .folder = folder,
+                                .overwrite = true};
+        sampled_run_alone(&sampled);
         CHECK_STR(sampled.message, "");
         read = sampled;
         read.n_values = read.history.n = 0;
         read.folder = NULL;
         snprintf(read.file, sizeof read.file, "%s/completions.jsonl", folder);
-        train(&read);
+        sampled_run_alone(&read);
         CHECK_STR(read.message, "");
         CHECK(sampled.n_values > 0 && sampled.n_values == read.n_values);
         CHECK(memcmp(sampled.values, read.values, sizeof read.values) == 0);
@@ -356,16 +197,17 @@ static void completions_of_a_file_make_the_same_updates(void)
  * its checkpoint, unless their last line is cut off. */
 static void resumed_runs_have_the_same_bits(void)
 {
-    static run all, first, rest;
+    static sampled_run all, first, rest;
     char folder[512], path[600];
     snprintf(folder, sizeof folder, "%s", check_temporary("sampling-resumed"));
-    all = (run){.steps = 6, .options = {.beta = 0.05}};
-    train(&all);
+    all = (sampled_run){.steps = 6, .options = {.beta = 0.05}};
+    sampled_run_alone(&all);
     CHECK_EQ_INT(all.calls, 6);
     for (int cut = 0; cut < 2; cut++) {
-        first = (run){.steps = 6, .options = {.beta = 0.05}, .folder = folder, .stop_after = 5};
+        first =
+            (sampled_run){.steps = 6, .options = {.beta = 0.05}, .folder = folder, .stop_after = 5};
         first.overwrite = cut > 0;
-        train(&first);
+        sampled_run_alone(&first);
         CHECK_EQ_INT(first.status, WEFT_CANCELLED);
         CHECK_EQ_INT(first.calls, 5);
         snprintf(path, sizeof path, "%s/step-5", folder);
@@ -375,8 +217,9 @@ static void resumed_runs_have_the_same_bits(void)
         CHECK(strstr(lines, "\"rewards\": {\"letters\": ") != NULL);
         CHECK_OK(weft_file_write(path, lines, strlen(lines) - (cut ? 7 : 0)));
         weft_free(lines);
-        rest = (run){.steps = 6, .options = {.beta = 0.05}, .folder = folder, .resume = true};
-        train(&rest);
+        rest =
+            (sampled_run){.steps = 6, .options = {.beta = 0.05}, .folder = folder, .resume = true};
+        sampled_run_alone(&rest);
         CHECK_STR(rest.message, "");
         CHECK_EQ_INT(rest.history.n, 2); /* from update 4 on */
         CHECK_EQ_INT(rest.calls, cut ? 2 : 1);
@@ -393,11 +236,11 @@ static void resumed_runs_have_the_same_bits(void)
 /* The completions of other prompts in the folder are refused. */
 static void other_completions_are_refused(void)
 {
-    static run r;
+    static sampled_run r;
     char folder[512], path[600];
     snprintf(folder, sizeof folder, "%s", check_temporary("sampling-other"));
-    r = (run){.steps = 2, .folder = folder, .stop_after = 1};
-    train(&r);
+    r = (sampled_run){.steps = 2, .folder = folder, .stop_after = 1};
+    sampled_run_alone(&r);
     snprintf(path, sizeof path, "%s/step-1", folder);
     CHECK_OK(weft__folder_remove(path));
     snprintf(path, sizeof path, "%s/last", folder);
@@ -410,8 +253,8 @@ static void other_completions_are_refused(void)
     snprintf(path, sizeof path, "%s/completions.jsonl", folder);
     CHECK_OK(weft_file_write(path, lines, strlen(lines)));
     weft_free(lines);
-    r = (run){.steps = 2, .folder = folder, .resume = true};
-    train(&r);
+    r = (sampled_run){.steps = 2, .folder = folder, .resume = true};
+    sampled_run_alone(&r);
     CHECK_EQ_INT(r.status, WEFT_INVALID);
     CHECK_CONTAINS(r.message, "completions.jsonl: batch 0: expected completions of its prompts");
 }
@@ -421,7 +264,7 @@ static void other_completions_are_refused(void)
 static weft_status fails(void *context, const weft_completion *c, size_t n,
                          const weft_cancel *cancel, double *out)
 {
-    run *r = context;
+    sampled_run *r = context;
     (void)c;
     (void)cancel;
     if (r->calls++ == 0) {
@@ -436,27 +279,27 @@ static weft_status fails(void *context, const weft_completion *c, size_t n,
 /* A failed reward ends the run after the last complete update. */
 static void failures_end_the_run(void)
 {
-    static run r;
+    static sampled_run r;
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("sampling-failed"));
-    r = (run){.steps = 4, .folder = folder, .sampling.reward = fails};
-    train(&r);
+    r = (sampled_run){.steps = 4, .folder = folder, .sampling.reward = fails};
+    sampled_run_alone(&r);
     CHECK_EQ_INT(r.status, WEFT_INVALID);
     CHECK_CONTAINS(r.message, "prompts.jsonl:");
     CHECK_CONTAINS(r.message, "reward period: expected a number of at most 3.40282e+38, got inf");
     CHECK(run_has(folder, "step-1"));
-    r = (run){.steps = 4,
-              .folder = folder,
-              .overwrite = true,
-              .sampling.reward = fails,
-              .cancel = weft_cancel_new()};
-    train(&r);
+    r = (sampled_run){.steps = 4,
+                      .folder = folder,
+                      .overwrite = true,
+                      .sampling.reward = fails,
+                      .cancel = weft_cancel_new()};
+    sampled_run_alone(&r);
     CHECK_EQ_INT(r.status, WEFT_CANCELLED);
     CHECK_EQ_INT(r.history.n, 1);
     CHECK(run_has(folder, "step-1"));
     weft_cancel *set = r.cancel;
-    r = (run){.steps = 4, .cancel = set}; /* it is set already: sampling stops */
-    train(&r);
+    r = (sampled_run){.steps = 4, .cancel = set}; /* it is set already: sampling stops */
+    sampled_run_alone(&r);
     CHECK_EQ_INT(r.status, WEFT_CANCELLED);
     CHECK_EQ_INT(r.calls, 0);
     weft_cancel_free(set);

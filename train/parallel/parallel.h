@@ -4,6 +4,7 @@
 
 #include "train/parallel/group.h"
 #include "train/run/identity.h"
+#include "train/run/journal.h"
 #include "train/trainer.h"
 
 /* ---- load.c --------------------------------------------------------------------------------- */
@@ -24,6 +25,23 @@ weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan
 /* Sends what rank 0 has read from a checkpoint to all ranks: *state, t->micros, parameters and
  * optimizer state. */
 weft_status weft__group_share_state(weft_trainer *t, weft__run_state *state);
+
+/* ---- completions.c -------------------------------------------------------------------------- */
+
+/* Reads this rank's completions of an update, the n batches from number `batch` on, if the journal
+ * of rank 0 (NULL elsewhere, or without one) has those of all ranks; else the rollout's dataset
+ * stays NULL. `status` is this rank's status so far. *keeps: there is a journal. The result is this
+ * rank's alone after a failure to parse its lines. */
+weft_status weft__group_find_completions(weft_group *group, weft_status status,
+                                         const weft__journal *journal, int64_t batch, int64_t n,
+                                         const weft_objective_options *options,
+                                         weft__rollout *rollout, bool *keeps);
+
+/* Adds the completions of all ranks to the journal of rank 0. If they cannot be written, which is
+ * logged, a resumed run samples them again. */
+weft_status weft__group_keep_completions(weft_group *group, weft_status status,
+                                         weft__journal *journal, int64_t batch,
+                                         const weft__rollout *rollout);
 
 /* ---- update.c ------------------------------------------------------------------------------- */
 

@@ -87,8 +87,29 @@ static void add_data(facts *f, const weft_trainer *t, const weft_batches *batche
     add_hash(f, "general text", t->o.general ? weft__dataset_hash(0, t->o.general) : 0);
     weft__text objective = {0};
     weft__objective_write(&objective, id.objective, &id.objective_options);
-    add_text(f, "objective", objective.failed || objective.n == 0 ? "" : objective.at);
+    const bool known = !objective.failed && objective.n > 0;
+    add_text(f, "objective", id.objective ? id.objective->name : "");
+    add_hash(f, "objective's options", known ? mix_bytes(0, objective.at, objective.n) : 0);
     weft_free(objective.at);
+}
+
+/* How completions are sampled and rewarded. What a reward reads or runs is not compared. */
+static void add_sampling(facts *f, const weft_sampling *s)
+{
+    uint64_t rewards = 0, stop = 0;
+    for (int i = 0; s && i < s->n_rewards; i++) {
+        const double weight = s->weights ? s->weights[i] : 1;
+        rewards = mix_bytes(rewards, s->names[i], strlen(s->names[i]));
+        rewards = mix_bytes(rewards, &weight, sizeof weight);
+    }
+    if (s)
+        stop = mix_bytes(stop, s->stop, (size_t)s->n_stop * sizeof *s->stop);
+    add_hash(f, "rewards and their weights", rewards);
+    add_hash(f, "tokens that end completions", stop);
+    add_number(f, "rows of sampling", s ? (double)s->rows : 0);
+    add_number(f, "top_k", s ? (double)s->top_k : 0);
+    add_number(f, "top_p", s ? s->top_p : 0);
+    add_number(f, "min_p", s ? s->min_p : 0);
 }
 
 static void add_options(facts *f, const weft_trainer *t, const weft__plan *plan)
@@ -177,6 +198,7 @@ weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan
     add_text(&own, "version of Weft", WEFT_VERSION);
     add_data(&own, t, batches, validation);
     add_options(&own, t, plan);
+    add_sampling(&own, t->o.sampling);
     weft_status status = weft_group_agree(group, add_weights(&own, t), NULL);
     if (status == WEFT_OK && own.n > MOST_FACTS)
         return weft_fail(WEFT_UNSUPPORTED, "training: the ranks compare at most %d facts, got %d",

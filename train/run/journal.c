@@ -99,6 +99,11 @@ weft_status weft__journal_open(const char *folder, bool resume, weft__journal **
     return status;
 }
 
+const char *weft__journal_path(const weft__journal *j)
+{
+    return j ? j->path : WEFT__JOURNAL_FILE;
+}
+
 void weft__journal_free(weft__journal *j)
 {
     if (j == NULL)
@@ -141,15 +146,15 @@ static weft_status read_batch(const weft__journal *j, int64_t batch, weft__text 
 }
 
 /* Reads the rewards of each line by their names; those that it lacks are NaN. */
-static weft_status read_rewards(const weft__journal *j, const weft__text *lines, weft__rollout *r)
+static weft_status read_rewards(const char *lines, size_t size, const char *name, weft__rollout *r)
 {
-    const char *at = lines->at, *newline;
+    const char *at = lines, *newline;
     weft_status status = WEFT_OK;
     for (int64_t i = 0; status == WEFT_OK && i < r->n * r->group; i++, at = newline + 1) {
-        newline = memchr(at, '\n', lines->n - (size_t)(at - lines->at));
+        newline = memchr(at, '\n', size - (size_t)(at - lines));
         weft__json_doc doc = {.root = NULL};
         weft__json rewards;
-        status = weft__json_parse(at, (size_t)(newline - at), j->path, &doc);
+        status = weft__json_parse(at, (size_t)(newline - at), name, &doc);
         const weft__json root = weft__json_root(&doc);
         if (status == WEFT_OK)
             status = weft__json_get(&root, "rewards", &rewards);
@@ -185,28 +190,30 @@ static int64_t count_lines(const weft__text *t)
     return n;
 }
 
-weft_status weft__journal_find(weft__journal *j, const weft_objective_options *o, weft__rollout *r)
+weft_status weft__journal_read(const weft__journal *j, int64_t batch, int64_t n, int64_t count,
+                               weft__text *out, bool *found)
 {
-    weft__text lines = {0};
-    bool found = true;
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; status == WEFT_OK && found && i < r->n; i++) {
-        if (i == 0 || r->numbers[i] != r->numbers[i - 1])
-            status = read_batch(j, r->numbers[i], &lines, &found);
-    }
-    if (status == WEFT_OK && lines.failed)
+    *found = true;
+    for (int64_t i = 0; status == WEFT_OK && *found && i < n; i++)
+        status = read_batch(j, batch + i, out, found);
+    if (status == WEFT_OK && out->failed)
         status = weft__out_of_memory("training", "completions");
-    found = found && count_lines(&lines) == r->n * r->group;
+    *found = status == WEFT_OK && *found && count_lines(out) == count;
+    return status;
+}
+
+weft_status weft__journal_parse(const char *lines, size_t n, const char *name,
+                                const weft_objective_options *o, weft__rollout *r)
+{
     weft_dataset *d = NULL;
-    if (status == WEFT_OK && found)
-        status = weft__completions_parse(lines.at, lines.n, j->path, o, &d);
-    if (status == WEFT_OK && found && !fits(r, d))
+    weft_status status = weft__completions_parse(lines, n, name, o, &d);
+    if (status == WEFT_OK && !fits(r, d))
         status = weft_fail(WEFT_INVALID, "%s: batch %lld: expected completions of its prompts",
-                           j->path, (long long)r->numbers[0]);
-    if (status == WEFT_OK && found)
-        status = read_rewards(j, &lines, r);
-    weft_free(lines.at);
-    if (status == WEFT_OK && found)
+                           name, (long long)r->numbers[0]);
+    if (status == WEFT_OK)
+        status = read_rewards(lines, n, name, r);
+    if (status == WEFT_OK)
         r->dataset = d;
     else
         weft_dataset_free(d);
@@ -261,10 +268,17 @@ static void add_line(weft__text *t, const weft__rollout *r, int64_t i)
     weft_free(text);
 }
 
-static weft_status write_lines(const weft__journal *j, const weft__text *t)
+weft_status weft__journal_lines(const weft__rollout *r, weft__text *out)
 {
-    for (size_t done = 0; done < t->n;) {
-        const ssize_t n = pwrite(j->file, t->at + done, t->n - done, j->length + (off_t)done);
+    for (int64_t i = 0; !out->failed && i < r->n * r->group; i++)
+        add_line(out, r, i);
+    return out->failed ? weft__out_of_memory("training", "completions") : WEFT_OK;
+}
+
+static weft_status write_lines(const weft__journal *j, const char *lines, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        const ssize_t n = pwrite(j->file, lines + done, size - done, j->length + (off_t)done);
         if (n < 0 && errno != EINTR)
             return fail_file(j, "write");
         done += n > 0 ? (size_t)n : 0;
@@ -272,31 +286,18 @@ static weft_status write_lines(const weft__journal *j, const weft__text *t)
     return fdatasync(j->file) == 0 ? WEFT_OK : fail_file(j, "sync");
 }
 
-weft_status weft__journal_add(weft__journal *j, const weft__rollout *r)
+/* Batches are in order, and those that are added are not read again: they need no entries. */
+weft_status weft__journal_add(weft__journal *j, int64_t batch, const char *lines, size_t n)
 {
-    weft_status status = WEFT_OK;
-    weft__text all = {0};
-    /* Batches are in order: lines after the previous batch are incomplete. */
-    for (; j->n > 0 && j->entries[j->n - 1].batch >= r->numbers[0]; j->n--)
-        j->length = j->entries[j->n - 1].start;
-    const int n = j->n;
-    for (int64_t i = 0; status == WEFT_OK && i < r->n * r->group; i++) {
-        const off_t start = j->length + (off_t)all.n;
-        add_line(&all, r, i);
-        status = all.failed
-                     ? weft__out_of_memory("training", "completions")
-                     : add_entry(j, r->numbers[i / r->group], start, j->length + (off_t)all.n);
-    }
-    if (status == WEFT_OK && ftruncate(j->file, j->length) != 0)
-        status = fail_file(j, "cannot be cut back");
+    for (; j->n > 0 && j->entries[j->n - 1].batch >= batch; j->n--)
+        j->length = j->entries[j->n - 1].start; /* of an update that is sampled again */
+    weft_status status =
+        ftruncate(j->file, j->length) == 0 ? WEFT_OK : fail_file(j, "cannot be cut back");
     if (status == WEFT_OK)
-        status = write_lines(j, &all);
+        status = write_lines(j, lines, n);
     if (status == WEFT_OK)
-        j->length += (off_t)all.n;
+        j->length += (off_t)n;
     else
-        j->n = n;
-    if (status != WEFT_OK)
         (void)!ftruncate(j->file, j->length);
-    weft_free(all.at);
     return status;
 }
