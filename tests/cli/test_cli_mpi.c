@@ -1,5 +1,5 @@
 /* tests/cli/test_cli_mpi.c -- weft train under mpirun: the losses of one process, memory, ranks
- * that are killed or stopped, resuming, and failures on one rank. */
+ * that are killed or stopped, resuming, failures on one rank, and sampled completions. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -418,6 +418,123 @@ static void runs_are_resumed_with_their_ranks(void)
     CHECK_EQ_INT(shell_command(NULL, "[ -e %s/step-4/training.safetensors ]", out).code, 0);
 }
 
+/* ---- sampled completions -------------------------------------------------------------------- */
+
+/* A reward program of rank 1 does what the file `what` says, at its 12th line. */
+static const char scoring[] = "n=0; r=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
+                              "while read -r line; do\n"
+                              "  n=$((n + 1)); id=${line#*: }; id=${id%%,*}\n"
+                              "  if [ \"$r\" = 1 ] && [ $n = 12 ] && [ -e what ]; then\n"
+                              "    w=$(cat what); rm what; eval \"$w\"; fi\n"
+                              "  echo \"{\\\"id\\\": $id, \\\"reward\\\": $((${#line} % 5))}\"\n"
+                              "done\n";
+
+/* A folder with prompts and the program. */
+static const char *rewards(void)
+{
+    static char folder[512];
+    char path[600];
+    snprintf(folder, sizeof folder, "%s", check_temporary("rewards"));
+    CHECK_EQ_INT(shell_command(NULL,
+                               "mkdir -p %s && cd %s && for w in \"The king\" \"A fox\" "
+                               "\"Long ago\" \"She said\"; do echo "
+                               "\"{\\\"prompt\\\": \\\"$w\\\"}\"; done > prompts.jsonl",
+                               folder, folder)
+                     .code,
+                 0);
+    snprintf(path, sizeof path, "%s/score.sh", folder);
+    CHECK_OK(weft_file_write(path, scoring, sizeof scoring - 1));
+    return folder;
+}
+
+/* Trains on completions of prompts, with two batches of a group each in an update. */
+static output sample(int ranks, const char *folder, const char *out, const char *more)
+{
+    return train(ranks,
+                 "--data %s/prompts.jsonl --objective grpo --num-generations 4 --batch-size 1 "
+                 "--max-completion-length 30 --accumulate 2 --steps 4 --save-every 2 --lr 1e-3 "
+                 "--reward \"program:cd %s; exec sh score.sh\" --reward length:10,30 "
+                 "--val-data %s/prompts.jsonl --out %s/%s %s",
+                 folder, folder, folder, folder, out, more);
+}
+
+/* Ranks sample the completions of one process, each with a program of its own. A rank that is
+ * killed, and a program that fails, end all of them; what was complete is not sampled again. */
+static void ranks_sample_as_one_process(void)
+{
+    if (!can_run())
+        return;
+    static const char *const files[] = {"completions.jsonl", "last/adapter_model.safetensors",
+                                        "best/adapter_model.safetensors"};
+    static const struct {
+        const char *what, *message;
+    } ends[] = {
+        {NULL, NULL},
+        {"kill -9 $PPID; exit", NULL},
+        {"echo It broke. >&2; exit 3", "It broke."},
+        {"echo nonsense", "in the line 'nonsense'"},
+    };
+    const char *folder = rewards();
+    output o = sample(0, folder, "one", "");
+    if (!CHECK_EQ_INT(o.code, 0))
+        printf("%s\n", o.err);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/what", folder);
+        if (ends[i].what)
+            CHECK_OK(weft_file_write(path, ends[i].what, strlen(ends[i].what)));
+        o = sample(2, folder, "two", "--overwrite");
+        if (ends[i].what) {
+            CHECK(o.code != 0 && o.code != 124);
+            if (ends[i].message)
+                check_failure(&o, ends[i].message);
+            if (ends[i].message)
+                CHECK_CONTAINS(o.err, "rank 1: ");
+            o = sample(2, folder, "two", "--resume");
+        }
+        if (!CHECK_EQ_INT(o.code, 0))
+            printf("%s\n", o.err);
+        for (size_t k = 0; k < sizeof files / sizeof *files; k++)
+            CHECK_EQ_INT(
+                shell_command(NULL, "cmp %s/one/%s %s/two/%s", folder, files[k], folder, files[k])
+                    .code,
+                0);
+    }
+}
+
+/* Distillation on the model's own completions, and from a teacher that rank 0 stores. */
+static void ranks_distill_as_one_process(void)
+{
+    if (!can_run())
+        return;
+    for (int i = 0; i < 2; i++) {
+        char out[2][512];
+        for (int k = 0; k < 2; k++) {
+            char given[700];
+            snprintf(out[k], sizeof out[k], "%s", check_temporary(k ? "taught-two" : "taught"));
+            snprintf(given, sizeof given,
+                     i ? "--teacher-file %s.top --teacher"
+                       : "--lmbda 1 --max-completion-length 20 --teacher%.0s",
+                     out[k]);
+            const output o =
+                train(2 * k,
+                      "--data %s --objective distill %s %s --steps 3 --length 48 --accumulate 2 "
+                      "--batch-size 2 --lr 2e-4 --overwrite --val-split 0.1 --out %s",
+                      data(), given, model(), out[k]);
+            if (!CHECK_EQ_INT(o.code, 0))
+                printf("%s\n", o.err);
+        }
+        CHECK_EQ_INT(shell_command(NULL,
+                                   "cmp %s/last/adapter_model.safetensors "
+                                   "%s/last/adapter_model.safetensors",
+                                   out[0], out[1])
+                         .code,
+                     0);
+        CHECK_EQ_INT(shell_command(NULL, "[ %d = 0 ] || cmp %s.top %s.top", i, out[0], out[1]).code,
+                     0);
+    }
+}
+
 /* Processes of a launcher that Weft was not built for are no ranks of one run: each would train by
  * itself. */
 static void other_launchers_are_refused(void)
@@ -432,4 +549,5 @@ CHECK_MAIN("cli_mpi", CHECK_CASE(ranks_have_the_losses_of_one_process),
            CHECK_CASE(ranks_share_the_memory), CHECK_CASE(max_memory_is_of_each_rank),
            CHECK_CASE(a_lost_rank_loses_no_checkpoint), CHECK_CASE(waiting_ranks_are_idle),
            CHECK_CASE(the_launchers_signals_lose_nothing), CHECK_CASE(failures_name_their_rank),
-           CHECK_CASE(runs_are_resumed_with_their_ranks), CHECK_CASE(other_launchers_are_refused))
+           CHECK_CASE(runs_are_resumed_with_their_ranks), CHECK_CASE(ranks_sample_as_one_process),
+           CHECK_CASE(ranks_distill_as_one_process), CHECK_CASE(other_launchers_are_refused))

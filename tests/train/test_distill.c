@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/train/ranks.h"
 #include "tests/train/runs.h"
 #include "train/rollout.h"
 
@@ -176,6 +177,7 @@ typedef struct run {
     bool compute;                   /* and write the file */
     bool packed, quantized, longer; /* longer: the teacher reads more before each sample */
     int stop_after;
+    bool failed; /* as a rank */
     history history;
     int64_t n_values;
     float values[VALUES]; /* of the trained parameters at the end */
@@ -210,7 +212,7 @@ static weft_dataset *longer_of(const samples *s, int n)
 
 static weft_status make_run(run *r)
 {
-    static samples s;
+    static _Thread_local samples s;
     static const weft_sampling sampling = {.rows = 3};
     read_samples(&s);
     weft_model *model = student(false), *teacher = NULL;
@@ -316,6 +318,32 @@ static void resumed_runs_end_alike(void)
         CHECK_STATUS(make_run(&first), WEFT_CANCELLED);
         CHECK_OK(make_run(&rest));
         CHECK_CLOSE(difference(&rest, &whole), 0, 0);
+    }
+}
+
+static void make_rank(weft_group *group, void *argument)
+{
+    run *r = argument;
+    r->o.group = group;
+    r->failed = make_run(r) != WEFT_OK;
+}
+
+/* Ranks with a batch each end with the bits of one process, on the data or on sampled completions,
+ * for all of which the same updates sample. */
+static void ranks_end_alike(void)
+{
+    static run one, ranks[MOST_RANKS];
+    for (int n = 2; n <= 4; n += 2) {
+        const weft_trainer_options o = {.objective_options.lmbda = 0.5, .seed = 5, .accumulate = n};
+        one = (run){.o = o};
+        CHECK_OK(make_run(&one));
+        for (int r = 0; r < n; r++)
+            ranks[r] = (run){.o = o};
+        ranks_run(n, make_rank, ranks, sizeof *ranks);
+        for (int r = 0; r < n; r++) {
+            CHECK(!ranks[r].failed);
+            CHECK_CLOSE(difference(&ranks[r], &one), 0, 0);
+        }
     }
 }
 
@@ -527,7 +555,8 @@ static void malformed_options_are_named(void)
 
 CHECK_MAIN("distill", CHECK_CASE(every_update_is_trls),
            CHECK_CASE(every_way_makes_the_same_updates), CHECK_CASE(resumed_runs_end_alike),
-           CHECK_CASE(a_share_of_the_updates_samples), CHECK_CASE(a_teacher_may_read_more),
-           CHECK_CASE(a_stored_teacher_is_close), CHECK_CASE(a_model_is_its_own_teacher),
-           CHECK_CASE(a_stored_teacher_trains), CHECK_CASE(misuse_of_a_stored_teacher_is_refused),
-           CHECK_CASE(sampling_needs_prompts), CHECK_CASE(malformed_options_are_named))
+           CHECK_CASE(ranks_end_alike), CHECK_CASE(a_share_of_the_updates_samples),
+           CHECK_CASE(a_teacher_may_read_more), CHECK_CASE(a_stored_teacher_is_close),
+           CHECK_CASE(a_model_is_its_own_teacher), CHECK_CASE(a_stored_teacher_trains),
+           CHECK_CASE(misuse_of_a_stored_teacher_is_refused), CHECK_CASE(sampling_needs_prompts),
+           CHECK_CASE(malformed_options_are_named))
