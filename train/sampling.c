@@ -493,7 +493,9 @@ weft_status weft__rollout_validate(weft_trainer *t, const weft_dataset *prompts,
     status = weft__group_exchange(t->o.group, stop ? WEFT_OK : status, &stop, sums, NULL);
     *out = sums[0] > 0 ? sums[1] / sums[0] : NAN;
     release(&s);
-    return status == WEFT_OK && stop ? weft_fail(WEFT_CANCELLED, "validation was stopped") : status;
+    return status == WEFT_OK && stop
+               ? weft_fail(WEFT_CANCELLED, "training was stopped while it validated")
+               : status;
 }
 
 /* ---- updates -------------------------------------------------------------------------------- */
