@@ -21,8 +21,10 @@ typedef struct weft_completion {
     bool truncated; /* cut off at the largest length */
 } weft_completion;
 
-/* Computes the rewards (n, n_rewards) of n completions; NaN: none. It may be called again for the
- * same completions when a run is resumed. A failure ends the run; so does WEFT_CANCELLED, after
+/* Computes the rewards (n, n_rewards) of n completions; NaN: none. In training they are those of a
+ * batch, in validation those of all prompts; the ranks of a group call it for their own batches and
+ * for their share of the prompts. It may be called again for the same completions when a run is
+ * resumed. A failure ends the run; so does WEFT_CANCELLED, after
  * `cancel` (may be NULL) was set. */
 typedef weft_status weft_reward_fn(void *context, const weft_completion *completions, size_t n,
                                    const weft_cancel *cancel, double *rewards);
