@@ -474,7 +474,8 @@ weft_status serve_http_start(serve_server *server)
     weft_status status = find_address(o, &address);
     if (status != WEFT_OK)
         return status;
-    const unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO |
+    /* With epoll, libmicrohttpd 0.9.75 overlooks clients that close together with their data. */
+    const unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
                            MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                            (address->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0);
     errno = 0;

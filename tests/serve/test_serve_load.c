@@ -314,6 +314,30 @@ static void slow_bodies_keep_nobody_out(void)
     serve_stop(server, 1);
 }
 
+/* Clients that send a part of a request and go. Their connections are free at once, so that others
+ * are served: those of the limit are used many times over. */
+static void clients_that_go_early_free_their_connections(void)
+{
+    enum { GONE = 64 };
+    static const char *const parts[] = {"Content-Length: 1000\r\n",
+                                        "Transfer-Encoding: chunked\r\n"};
+    serve_server *server = client_server((serve_options){.rows = 1, .connections = 8});
+    if (server == NULL)
+        return;
+    const int port = serve_port(server);
+    for (int i = 0; i < GONE; i++) {
+        const int s = client_open(port, "POST", "/v1/completions", parts[i % 2], NULL);
+        CHECK_EQ_INT(send(s, "{", 1, MSG_NOSIGNAL), 1);
+        close(s);
+    }
+    CHECK(reaches(port, "requests_cut_off_total", GONE));
+    client_reply r =
+        client_ask(port, "POST", "/v1/completions", "{\"prompt\": \"A\", \"max_tokens\": 1}");
+    CHECK_EQ_INT(r.status, 200);
+    client_free(&r);
+    serve_stop(server, 1);
+}
+
 /* ---- who may use it ------------------------------------------------------------------------- */
 
 static int status_with(int at, const char *method, const char *path, const char *headers)
@@ -487,6 +511,8 @@ CHECK_MAIN("serve_load", CHECK_CASE(clients_get_the_answers_that_they_get_alone)
            CHECK_CASE(silent_streams_get_comments),
            CHECK_CASE(late_answers_end_with_what_they_have),
            CHECK_CASE(what_requests_hold_is_bounded), CHECK_CASE(sequences_have_a_limit),
-           CHECK_CASE(slow_bodies_keep_nobody_out), CHECK_CASE(keys_hosts_and_origins_are_checked),
+           CHECK_CASE(slow_bodies_keep_nobody_out),
+           CHECK_CASE(clients_that_go_early_free_their_connections),
+           CHECK_CASE(keys_hosts_and_origins_are_checked),
            CHECK_CASE(requests_are_refused_while_the_model_loads),
            CHECK_CASE(few_pages_change_no_answer), CHECK_CASE(the_end_cancels_what_is_late))
