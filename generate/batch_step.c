@@ -199,23 +199,41 @@ static bool take_from_younger(weft_running_batch *b, const weft__row *older)
     return any;
 }
 
-/* Processes the prompt of a row together with others that are at most as long and have the same
- * adapter; returns the number of tokens. */
+/* The row whose prompt has waited longest, of requests from an index on; NULL: no prompt waits. */
+static weft__row *find_oldest(const weft_running_batch *b, size_t from)
+{
+    weft__row *oldest = NULL;
+    for (size_t i = 0; i < b->places; i++) {
+        weft__row *row = &b->rows[i];
+        if (reads(row) && row->index >= from && (oldest == NULL || row->index < oldest->index))
+            oldest = row;
+    }
+    return oldest;
+}
+
+/* Processes the oldest prompt, that of a row, together with others that are at most as long and
+ * have the same adapter, older ones first; returns the number of tokens. */
 static int64_t read_together(weft_running_batch *b, size_t place)
 {
     size_t *places = weft_malloc(2 * b->places * sizeof *places);
     size_t *of = places ? places + b->places : NULL, *order = NULL, n = 0, left = 0;
     weft_prompt *prompts = weft_malloc(b->places * sizeof *prompts);
     const int64_t longest = b->rows[place].run.generator->n_text;
+    const size_t most = (size_t)(weft__rows_budget(&b->options.batch) / longest);
     arrival a = {.b = b, .places = places, .of = of, .prompts = prompts, .G = 1};
     weft_status status = places && prompts ? WEFT_OK : weft__out_of_memory("generate", NULL);
-    for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
-        const weft__row *row = &b->rows[(place + i) % b->places]; /* `place` is the first */
+    for (weft__row *row = &b->rows[place]; status == WEFT_OK && row != NULL;
+         row = find_oldest(b, row->index + 1)) {
         const weft_generator *g = row->run.generator;
-        if (!reads(row) || reads_alone(b, row) || g->n_text > longest ||
-            row->adapter != b->rows[place].adapter || !admit(b, &b->rows[(place + i) % b->places]))
+        const bool fits =
+            !reads_alone(b, row) && g->n_text <= longest && row->adapter == b->rows[place].adapter;
+        of[a.n] = fits ? find_prompt(prompts, n, g) : n;
+        if (!fits || (of[a.n] == n && n == most))
             continue;
-        of[a.n] = find_prompt(prompts, n, g);
+        if (!admit(b, row) && row->live)
+            break; /* younger ones wait, too */
+        if (!row->live)
+            continue;
         places[a.n] = (size_t)(row - b->rows);
         if (of[a.n++] == n)
             prompts[n++] = (weft_prompt){g->text, (size_t)g->n_text};
@@ -236,18 +254,6 @@ static int64_t read_together(weft_running_batch *b, size_t place)
     return (int64_t)a.G * longest;
 }
 
-/* The row whose prompt has waited longest; NULL: no prompt waits. */
-static weft__row *find_oldest(const weft_running_batch *b)
-{
-    weft__row *oldest = NULL;
-    for (size_t i = 0; i < b->places; i++) {
-        weft__row *row = &b->rows[i];
-        if (reads(row) && (oldest == NULL || row->index < oldest->index))
-            oldest = row;
-    }
-    return oldest;
-}
-
 void weft__batch_read(weft_running_batch *b)
 {
     int64_t budget = weft__rows_budget(&b->options.batch);
@@ -256,7 +262,7 @@ void weft__batch_read(weft_running_batch *b)
         if (reads(row) && weft__interrupted(row->run.generator))
             weft__row_next(row);
     }
-    for (weft__row *row; budget > 0 && (row = find_oldest(b)) != NULL;) {
+    for (weft__row *row; budget > 0 && (row = find_oldest(b, 0)) != NULL;) {
         const size_t place = (size_t)(row - b->rows);
         if (!admit(b, row)) {
             if (row->live && !take_from_younger(b, row)) /* younger ones wait, too */

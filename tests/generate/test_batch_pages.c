@@ -175,6 +175,47 @@ static void the_oldest_is_never_set_back(void)
     weft_model_free(model);
 }
 
+/* Prompts that wait for pages get them by age, whatever rows they are in. */
+static void pages_go_to_the_oldest(void)
+{
+    enum { TEXTS = 7, LONG = 900, OLD = 4, MIDDLE, YOUNG };
+    /* The first four hold all pages and end in the order 1, 0, 2, 3, so that the others are in rows
+     * 1, 0 and 2. There are pages for two of these. */
+    static const size_t lengths[TEXTS] = {100, 100, 100, LONG, 800, 700, 700};
+    static const int64_t most[TEXTS] = {10, 5, 15, 25, 5, 5, 5};
+    static int32_t ids[TEXTS][LONG];
+    weft_model *model = fixture_model("llama");
+    const weft_generate_batch_options o = {
+        .rows = 4, .cache_tokens = 7 * WEFT__PAGE, .batch.tokens = 2048, .no_compile = true};
+    weft_generate_options options[TEXTS];
+    weft_generated_row results[TEXTS];
+    bool more = true;
+    if (model == NULL)
+        return;
+    ((weft_model_info *)weft_model_info_of(model))->max_positions = 2 * LONG;
+    weft_running_batch *b = open_batch(model, &o);
+    for (int i = 0; i < TEXTS; i++) {
+        for (int k = 0; k < LONG; k++)
+            ids[i][k] = (7 * i + k) % 50;
+        options[i] = (weft_generate_options){.max_tokens = most[i], .ignore_eos = true};
+        const weft_generate_request r = {.prompt = {ids[i], lengths[i]}, .options = &options[i]};
+        CHECK_OK(weft_running_batch_add(b, &r, NULL, NULL, &results[i]));
+    }
+    while (more && results[MIDDLE].n == 0) {
+        CHECK_OK(weft_running_batch_advance(b, &more));
+        CHECK(results[OLD].n == 0 || results[3].n == 25);
+        CHECK_EQ_INT(results[YOUNG].n, 0);
+    }
+    CHECK(b->rows[0].index == MIDDLE && b->rows[1].index == OLD && b->rows[2].index == YOUNG);
+    CHECK_EQ_INT(weft_running_batch_cache(b).set_back, 0);
+    while (more)
+        CHECK_OK(weft_running_batch_advance(b, &more));
+    CHECK_EQ_INT(results[YOUNG].n, 5);
+    weft_running_batch_free(b);
+    weft_generated_rows_free(results, TEXTS);
+    weft_model_free(model);
+}
+
 /* A long prompt waits until there are pages for it, and a short one that came later, but is not
  * processed with the others of its kind, does not keep pages from it. */
 static void a_long_prompt_is_read_at_last(void)
@@ -331,6 +372,7 @@ static void memory_may_be_shorter_than_the_budget(void)
 CHECK_MAIN("batch_pages", CHECK_CASE(texts_are_the_same_with_few_pages),
            CHECK_CASE(the_prompt_cache_serves_those_that_are_set_back),
            CHECK_CASE(prompts_are_stored_when_they_are_processed),
-           CHECK_CASE(the_oldest_is_never_set_back), CHECK_CASE(a_long_prompt_is_read_at_last),
-           CHECK_CASE(short_rows_take_few_pages), CHECK_CASE(equal_beginnings_share_pages),
-           CHECK_CASE(rings_share_no_pages), CHECK_CASE(memory_may_be_shorter_than_the_budget))
+           CHECK_CASE(the_oldest_is_never_set_back), CHECK_CASE(pages_go_to_the_oldest),
+           CHECK_CASE(a_long_prompt_is_read_at_last), CHECK_CASE(short_rows_take_few_pages),
+           CHECK_CASE(equal_beginnings_share_pages), CHECK_CASE(rings_share_no_pages),
+           CHECK_CASE(memory_may_be_shorter_than_the_budget))
