@@ -9,6 +9,7 @@
 #include "cli/caching.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/profile.h"
 #include "cli/serve.h"
 #include "cli/shared.h"
 
@@ -299,9 +300,9 @@ static weft_status load(void *context, serve_model *out)
         status = weft_embed_settings_load(run->path, NULL, &out->embed);
     out->generate.sampler.temperature = 0.7;
     weft_model_generation_defaults(out->model, &out->generate);
-    return status == WEFT_OK
-               ? cli_caching_apply("serve", &v->caching, out->model, &out->generate.cache)
-               : status;
+    if (status == WEFT_OK)
+        status = cli_caching_apply("serve", &v->caching, out->model, &out->generate.cache);
+    return status == WEFT_OK ? cli_profile_start(&v->place) : status;
 }
 
 /* The name for answers: not a path of this machine. */
@@ -402,6 +403,8 @@ static weft_status serve(const serve_values *v, const char *path, const key_list
     if (status == WEFT_OK)
         status = await_signal(server, v->host);
     serve_stop(server, status == WEFT_OK ? v->stop_seconds : 0);
+    if (status == WEFT_OK)
+        cli_profile_print();
     return status;
 }
 

@@ -16,7 +16,11 @@ static bool is_cancelled(const serve_request *r)
 /* Passes an event to the API if the answer is a stream. */
 static void emit(serve_choice *c, serve_event event)
 {
-    if (c->request->settings.stream)
+    if (!c->request->settings.stream)
+        return;
+    if (c->text.failed || c->pending.failed || c->request->items.failed)
+        serve_lose_event(c->request); /* what it would have been made of */
+    else
         c->request->api->event(c, &event);
 }
 
@@ -101,13 +105,16 @@ static bool on_event(void *context, const weft_session_event *event)
              (serve_event){.kind = SERVE_REASONING, .text = event->text, .length = event->length});
         break;
     case WEFT_SESSION_TOOL_CALL:
-        going = take_call(c, event->name, event->arguments) && !s->one_call;
+        going = take_call(c, event->name, event->arguments);
+        c->text.failed = c->text.failed || !going;
+        going = going && !s->one_call;
         break;
     case WEFT_SESSION_STRUCTURED:
         if (s->must_call)
             going = take_document_call(c, event->text);
         else if (prompted)
             take_text(c, event->text, event->length);
+        c->text.failed = c->text.failed || !going;
         break;
     default:
         break;
@@ -312,8 +319,9 @@ static void finish(serve_choice *c, weft_status status)
     serve_request *r = c->request;
     serve_text body = {0};
     /* After a failure another choice may still write the prompt's. */
-    const bool memory = status != WEFT_OK || (!c->text.failed && !c->reasoning.failed &&
-                                              !c->logprobs.failed && !c->prompt_logprobs.failed);
+    const bool memory = status != WEFT_OK ||
+                        (!c->text.failed && !c->reasoning.failed && !c->logprobs.failed &&
+                         !c->pending.failed && !c->prompt_logprobs.failed);
     if (status == WEFT_OK && is_cancelled(r))
         status = weft_fail(WEFT_CANCELLED, "the request was cancelled: by the client, by the "
                                            "server's end, or by its limit of time");
@@ -326,15 +334,16 @@ static void finish(serve_choice *c, weft_status status)
     pthread_mutex_lock(&r->lock);
     if (status != WEFT_OK && r->error.http == 0)
         r->error = serve_error_of(status, c->computed);
-    const bool last = --r->running == 0;
-    const serve_error error = r->error;
+    const bool last = --r->running == 0, failed = r->error.http != 0;
     pthread_mutex_unlock(&r->lock);
     if (!last)
         return;
+    if (!failed && r->settings.stream)
+        r->api->close(r); /* which may fail for want of memory; there is no other thread now */
+    const serve_error error = r->error;
     if (error.http != 0) {
         serve_fail(r, &error);
     } else if (r->settings.stream) {
-        r->api->close(r);
         serve_close(r);
     } else {
         r->api->answer(r, &body);

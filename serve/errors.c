@@ -74,6 +74,7 @@ void serve_fail(serve_request *request, const serve_error *error)
     serve_text body = {0};
     pthread_mutex_lock(&request->lock);
     const bool streams = request->streams;
+    request->failing = true;
     pthread_mutex_unlock(&request->lock);
     if (streams && api->send_error != NULL) {
         api->send_error(request, error);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/io/json_parse.h"
 #include "serve/server.h"
 
 /* The member; NULL: absent or null. */
@@ -80,7 +81,7 @@ weft_status serve_read_text(json_object *object, const char *key, const char **o
 
 /* A body's values may use so many times the bytes of the largest body, all requests' four times as
  * many. */
-enum { DEPTH = 100, TIMES = 24 };
+enum { DEPTH = WEFT__JSON_MAX_DEPTH, TIMES = 24 };
 
 weft_status serve_hold(serve_request *request, size_t bytes)
 {
@@ -106,8 +107,8 @@ json_object *serve_parse(const char *text)
 }
 
 /* At least the bytes of the values of a JSON text, with those of json-c 0.13 to 0.18: an empty
- * object has a table of 16 entries, an empty array 32 pointers. *finite: without NaN and Infinity,
- * which json-c reads. */
+ * object has a table of 16 entries, an empty array 32 pointers, and a fraction its digits. *finite:
+ * without NaN and Infinity, which the parser reads. */
 static size_t measure(const serve_text *body, bool *finite)
 {
     size_t bytes = 0;
@@ -122,39 +123,14 @@ static size_t measure(const serve_text *body, bool *finite)
         else if (c == 'N' || c == 'I')
             *finite = false;
         else
-            bytes += c == '{' ? 800u : c == '[' ? 400u : c == ':' ? 160u : c == ',' ? 96u : 0u;
+            bytes += c == '{' ? 800u : c == '[' ? 400u : c == ':' ? 160u : c == ',' ? 128u : 0u;
     }
     return bytes;
 }
 
-/* The number of bytes at the start of a text that are well-formed UTF-8. */
-static size_t count_valid(const unsigned char *s, size_t n)
-{
-    size_t i = 0;
-    while (i < n) {
-        const unsigned char c = s[i];
-        const size_t more = c < 0x80                ? 0
-                            : c >= 0xC2 && c < 0xE0 ? 1
-                            : (c & 0xF0) == 0xE0    ? 2
-                            : c >= 0xF0 && c < 0xF5 ? 3
-                                                    : n;
-        if (more >= n - i)
-            return i;
-        for (size_t k = 1; k <= more; k++) {
-            if ((s[i + k] & 0xC0) != 0x80)
-                return i;
-        }
-        if ((c == 0xE0 && s[i + 1] < 0xA0) || (c == 0xED && s[i + 1] >= 0xA0) ||
-            (c == 0xF0 && s[i + 1] < 0x90) || (c == 0xF4 && s[i + 1] >= 0x90))
-            return i;
-        i += more + 1;
-    }
-    return i;
-}
-
 weft_status serve_parse_body(serve_request *request)
 {
-    serve_text *body = &request->body;
+    const serve_text *body = &request->body;
     bool finite;
     const size_t bytes = measure(body, &finite);
     const size_t most = (size_t)request->server->options.body * TIMES;
@@ -165,29 +141,13 @@ weft_status serve_parse_body(serve_request *request)
             413, "body: its values would take %zu bytes, more than %zu", bytes, most);
         return serve_refuse(request, &error);
     }
-    const size_t valid = count_valid((const unsigned char *)body->at, body->n);
-    if (valid < body->n)
-        return weft_fail(WEFT_INVALID, "body: byte %zu: invalid UTF-8", valid);
     if (serve_hold(request, bytes) != WEFT_OK)
         return WEFT_INVALID;
-    json_tokener *tokener = json_tokener_new_ex(DEPTH);
-    if (tokener == NULL)
-        return weft_fail(WEFT_MEMORY, "out of memory for the body");
-    if (json_c_version_num() < 18 << 8) /* 0.18 then refuses all characters that are not ASCII */
-        json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-    if (body->n > 0) /* with its NUL, which ends a number */
-        request->json = json_tokener_parse_ex(tokener, body->at, (int)body->n + 1);
-    const enum json_tokener_error error = json_tokener_get_error(tokener);
-    const size_t at = json_tokener_get_parse_end(tokener);
-    json_tokener_free(tokener);
-    if (body->n == 0 || error == json_tokener_continue)
-        return weft_fail(WEFT_INVALID, "body: expected a JSON object, got %zu bytes of none",
-                         body->n);
-    if (error != json_tokener_success)
-        return weft_fail(WEFT_INVALID, "body: byte %zu: %s", at, json_tokener_error_desc(error));
-    if (!json_object_is_type(request->json, json_type_object))
-        return weft_fail(WEFT_INVALID, "body: expected a JSON object");
-    if (at < body->n && at + strspn(body->at + at, " \t\r\n") < body->n)
-        return weft_fail(WEFT_INVALID, "body: byte %zu: expected nothing after the object", at);
-    return serve_choose_model(request);
+    const weft_status status =
+        weft__json_parse_value(body->at != NULL ? body->at : "", body->n, "body", &request->json);
+    if (status != WEFT_OK)
+        return status;
+    return json_object_is_type(request->json, json_type_object)
+               ? serve_choose_model(request)
+               : weft_fail(WEFT_INVALID, "body: expected a JSON object");
 }

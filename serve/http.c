@@ -128,6 +128,17 @@ void serve_write(serve_request *r, const char *at, size_t n)
         weft_cancel_set(r->cancel);
 }
 
+void serve_lose_event(serve_request *r)
+{
+    const serve_error error = serve_error_make(500, "out of memory for an event");
+    pthread_mutex_lock(&r->lock);
+    r->stalled = r->stalled || r->failing; /* without the event of the error it is cut off */
+    if (r->error.http == 0)
+        r->error = error;
+    pthread_mutex_unlock(&r->lock);
+    weft_cancel_set(r->cancel);
+}
+
 void serve_send(serve_request *r, const char *name, serve_text *data)
 {
     serve_text event = {0};
@@ -139,11 +150,14 @@ void serve_send(serve_request *r, const char *name, serve_text *data)
     serve_text_add(&event, "data: ", 6);
     serve_text_add(&event, data->at != NULL ? data->at : "", data->n);
     serve_text_add(&event, "\n\n", 2);
-    if (!event.failed && !data->failed)
-        serve_write(r, event.at, event.n);
+    if (event.failed || data->failed)
+        serve_lose_event(r);
     pthread_mutex_lock(&r->lock);
+    const bool goes = r->error.http == 0 || r->failing; /* nothing follows a lost event */
     r->last = serve_seconds();
     pthread_mutex_unlock(&r->lock);
+    if (goes && !event.failed && !data->failed)
+        serve_write(r, event.at, event.n);
     serve_text_free(&event);
     serve_text_free(data);
 }

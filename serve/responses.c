@@ -163,7 +163,7 @@ static void put_event(serve_request *r, const char *name, serve_text *out)
 static void send_response(serve_choice *c, const char *name, const char *status)
 {
     serve_request *r = c->request;
-    serve_text out = {0};
+    serve_text out = {.failed = r->items.failed};
     put_event(r, name, &out);
     serve_put(&out, ", 'response': ");
     put_response(c, status, r->items.n > 0 ? r->items.at : "", &out);
@@ -330,7 +330,7 @@ static void send_error(serve_request *r, const serve_error *error)
               "null, 'output': [%r], 'usage': null}}",
               r->id, r->created, serve_model_name(r),
               error->http == 500 ? "server_error" : error->type, error->message,
-              r->items.n > 0 ? r->items.at : "");
+              r->items.n > 0 && !r->items.failed ? r->items.at : "");
     serve_send(r, "response.failed", &out);
 }
 

@@ -170,6 +170,7 @@ struct serve_request {
     serve_text out; /* of which `sent` bytes are sent */
     size_t sent;
     bool streams, done, suspended, handled /* the body has come */, gone, stalled;
+    bool failing;            /* what is sent is the error */
     double last;             /* time of the last event */
     int64_t sequence, block; /* state of APIs whose events are numbered */
     int part;           /* what the open block holds: a serve_event_kind; BEGIN: none is open */
@@ -231,8 +232,10 @@ void serve_begin_stream(serve_request *request);
 void serve_close(serve_request *request);
 /* The whole answer, taken over. */
 void serve_reply(serve_request *request, int http, const char *type, serve_text *body);
-/* One event of a stream, with a name unless that is NULL. */
+/* One event of a stream, with a name unless that is NULL. Takes the data over. */
 void serve_send(serve_request *request, const char *name, serve_text *data);
+/* There is no memory for an event: the stream ends with an error, and without further events. */
+void serve_lose_event(serve_request *request);
 /* A value of the query string; NULL: absent. */
 const char *serve_query(const serve_request *request, const char *key);
 void serve_request_keep(serve_request *request);

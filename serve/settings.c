@@ -390,6 +390,18 @@ static void add_tools(serve_settings *s, json_object *variables)
     serve_text_free(&json);
 }
 
+/* Whether the prompt ends with the beginning of an answer, or goes on with the last message. */
+static weft_status read_prompt_end(serve_request *r, json_object *variables)
+{
+    bool *continues = &r->settings.turn.continue_final, begins = true;
+    weft_status status = serve_read_flag(r->json, "continue_final_message", continues);
+    if (status == WEFT_OK)
+        status = serve_read_flag(r->json, "add_generation_prompt", &begins);
+    if (status == WEFT_OK && !begins && !*continues)
+        json_object_object_add(variables, "add_generation_prompt", json_object_new_boolean(false));
+    return status;
+}
+
 weft_status serve_read_template(serve_request *request)
 {
     serve_settings *s = &request->settings;
@@ -407,14 +419,13 @@ weft_status serve_read_template(serve_request *request)
     }
     if (effort != NULL && !json_object_object_get_ex(variables, "reasoning_effort", NULL))
         json_object_object_add(variables, "reasoning_effort", json_object_get(effort));
+    const weft_status status = read_prompt_end(request, variables);
     if (s->must_call)
         add_tools(s, variables);
     if (json_object_object_length(variables) > 0)
         serve_put(&s->variables, "%o", variables);
     json_object_put(variables);
     s->turn.schema = s->schema.at;
-    weft_status status =
-        serve_read_flag(request->json, "continue_final_message", &s->turn.continue_final);
     return s->variables.failed || s->schema.failed
                ? weft_fail(WEFT_MEMORY, "out of memory for the template's variables")
                : status;

@@ -251,10 +251,33 @@ static void runs_keep_device_and_dtype(void)
     CHECK_EQ_INT(o.code, 0);
 }
 
+/* A server prints the profile at its end: that of the thread that computes. */
+static void servers_have_a_profile(void)
+{
+    const char *weft = check_built("cli/weft"), *model = check_source("examples/storyteller");
+    char log[512];
+    snprintf(log, sizeof log, "%s", check_temporary("served"));
+    output o = shell_command(
+        NULL,
+        "%s serve %s --template %s --port 0 --device cpu --profile 2>%s & p=$!; "
+        "for i in $(seq 200); do url=$(sed -n 's/^weft: serving on //p' %s); "
+        "[ -n \"$url\" ] && break; sleep 0.05; done; %s chat --server $url -p Hi -n 4; "
+        "kill $p; wait $p; code=$?; cat %s >&2; exit $code",
+        weft, model, text_file("served.jinja", "{{ messages[0].content }}"), log, log, weft, log);
+    if (strstr(o.err, "this build has no server") != NULL) {
+        check_skip("%s", o.err);
+        return;
+    }
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "profile of cpu: ");
+    CHECK_CONTAINS(o.err, "\n  linear ");
+}
+
 CHECK_MAIN("cli_place", CHECK_CASE(features_decide), CHECK_CASE(split_blocks_are_float32),
            CHECK_CASE(more_work_needs_more_memory),
            CHECK_CASE(a_line_names_the_chosen_device_and_dtype),
            CHECK_CASE(every_line_of_json_has_device_and_dtype),
            CHECK_CASE(environment_variables_set_the_defaults),
            CHECK_CASE(generating_reports_its_peak_memory),
-           CHECK_CASE(unknown_devices_are_explained), CHECK_CASE(runs_keep_device_and_dtype))
+           CHECK_CASE(unknown_devices_are_explained), CHECK_CASE(runs_keep_device_and_dtype),
+           CHECK_CASE(servers_have_a_profile))

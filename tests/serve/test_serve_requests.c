@@ -62,6 +62,98 @@ static void malformed_messages_are_refused(void)
     }
 }
 
+/* A body is one JSON object (RFC 8259), whatever the version of json-c accepts. */
+static void bodies_are_strict_json(void)
+{
+    static const struct {
+        const char *more; /* after {"content": "a" */
+        int status;
+    } cases[] = {
+        {"}", 200},
+        {" \t\r\n}\n ", 200},
+        {", \"x\": [1, -0.5e+3, true, false, null, {}, [], \"\"]}", 200},
+        {", \"x\": \"caf\xC3\xA9 \\u00e9 \\ud83e\\udd8a \\u0000 \\/\"}", 200},
+        {", \"caf\xC3\xA9\": 18446744073709551616}", 200},
+        {", \"content\": \"the last one counts\"}", 200},
+        {"", 400},
+        {",}", 400},
+        {"} x", 400},
+        {"}{}", 400},
+        {"}]", 400},
+        {", 'x': 1}", 400},
+        {", \"x\": 'y'}", 400},
+        {", x: 1}", 400},
+        {", \"x\": [1,]}", 400},
+        {", \"x\": [1 2]}", 400},
+        {", \"x\" 1}", 400},
+        {", /* x */ \"x\": 1}", 400},
+        {"} // x", 400},
+        {" # x\n}", 400},
+        {", \"x\": True}", 400},
+        {", \"x\": nul}", 400},
+        {", \"x\": NaN}", 400},
+        {", \"x\": -Infinity}", 400},
+        {", \"x\": 01}", 400},
+        {", \"x\": +1}", 400},
+        {", \"x\": .5}", 400},
+        {", \"x\": 1.}", 400},
+        {", \"x\": 1e}", 400},
+        {", \"x\": 0x10}", 400},
+        {", \"x\": \"\\x41\"}", 400},
+        {", \"x\": \"\\u12\"}", 400},
+        {", \"x\": \"\\ud83e\"}", 400},
+        {", \"x\": \"a\tb\"}", 400},
+        {", \"x\": \"a\nb\"}", 400},
+        {", \"x\": \"\xFF\"}", 400},
+        {", \"x\": \"\xED\xA0\x80\"}", 400},
+        {", \"\\u0000\": 1}", 400},
+        {", \"x\": \x0B 1}", 400},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *body = weft_format("{\"content\": \"a\"%s", cases[i].more);
+        client_reply r = client_ask(port(), "POST", "/tokenize", body);
+        if (!CHECK_EQ_INT(r.status, cases[i].status))
+            CHECK_FAIL("%s: %s", body, r.body);
+        CHECK(r.status == 200 || strstr(r.body, "\"body: ") != NULL);
+        client_free(&r);
+        weft_free(body);
+    }
+}
+
+/* The prompt ends with the beginning of an answer unless the request says otherwise; all routes of
+ * chats agree. */
+static void the_generation_prompt_can_be_left_out(void)
+{
+    static const struct {
+        const char *more, *end;
+        int status;
+    } cases[] = {
+        {"", "<|im_start|>assistant\n", 200},
+        {", \"add_generation_prompt\": true", "<|im_start|>assistant\n", 200},
+        {", \"add_generation_prompt\": null", "<|im_start|>assistant\n", 200},
+        {", \"add_generation_prompt\": false", "", 200},
+        {", \"chat_template_kwargs\": {\"add_generation_prompt\": false}", "", 200},
+        {", \"add_generation_prompt\": \"no\"", NULL, 400},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *body = weft_format("{\"max_tokens\": 1, \"messages\": [{\"role\": \"user\", "
+                                 "\"content\": \"Hi\"}]%s}",
+                                 cases[i].more);
+        json_object *root = ask("/apply-template", body, cases[i].status),
+                    *chat = ask(CHAT, body, cases[i].status);
+        if (cases[i].end != NULL) {
+            char *prompt = weft_format("<|im_start|>user\nHi<|im_end|>\n%s", cases[i].end);
+            CHECK_STR(client_text(root, "prompt"), prompt);
+            CHECK_EQ_INT(json_object_get_int(client_at(root, "tokens")),
+                         json_object_get_int(client_at(chat, "usage.prompt_tokens")));
+            weft_free(prompt);
+        }
+        json_object_put(root);
+        json_object_put(chat);
+        weft_free(body);
+    }
+}
+
 /* A content of parts is their text. */
 static void parts_are_one_text(void)
 {
@@ -470,6 +562,7 @@ static void the_shared_server_stops(void)
 }
 
 CHECK_MAIN("serve_requests", CHECK_CASE(malformed_messages_are_refused),
+           CHECK_CASE(bodies_are_strict_json), CHECK_CASE(the_generation_prompt_can_be_left_out),
            CHECK_CASE(parts_are_one_text), CHECK_CASE(formats_are_checked),
            CHECK_CASE(events_of_a_chat_are_consistent),
            CHECK_CASE(long_chats_are_refused_before_the_stream),
