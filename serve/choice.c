@@ -319,9 +319,9 @@ static void finish(serve_choice *c, weft_status status)
     serve_request *r = c->request;
     serve_text body = {0};
     /* After a failure another choice may still write the prompt's. */
-    const bool memory = status != WEFT_OK ||
-                        (!c->text.failed && !c->reasoning.failed && !c->logprobs.failed &&
-                         !c->pending.failed && !c->prompt_logprobs.failed);
+    const bool memory =
+        status != WEFT_OK || (!c->text.failed && !c->reasoning.failed && !c->logprobs.failed &&
+                              !c->pending.failed && !c->prompt_logprobs.failed);
     if (status == WEFT_OK && is_cancelled(r))
         status = weft_fail(WEFT_CANCELLED, "the request was cancelled: by the client, by the "
                                            "server's end, or by its limit of time");

@@ -45,26 +45,28 @@ static size_t raw_bytes(const weft_tokenizer *tokenizer, int32_t id, unsigned ch
     return n;
 }
 
-/* The text of a token after another one; the caller frees it. NULL: out of memory, or no text. */
-static char *text_of(const weft_tokenizer *tokenizer, int32_t id, size_t *n)
+/* The text of a token after another one; the caller frees it. NULL: it has none. *memory: whether
+ * there was memory for it. */
+static char *text_of(const weft_tokenizer *tokenizer, int32_t id, size_t *n, bool *memory)
 {
     const int32_t twice[] = {id, id};
     char *one = NULL, *both = NULL;
     size_t more = 0;
     *n = 0;
-    if (weft_tokenizer_decode(tokenizer, twice, 1, 0, &one, n) != WEFT_OK)
-        return NULL;
+    weft_status status = weft_tokenizer_decode(tokenizer, twice, 1, 0, &one, n);
     /* Some tokenizers omit the space before the first word of a text. */
-    if (strstr(one, replacement) == NULL &&
-        weft_tokenizer_decode(tokenizer, twice, 2, 0, &both, &more) == WEFT_OK && more >= *n) {
-        more -= *n;
-        memmove(both, both + *n, more + 1);
-        weft_free(one);
-        *n = more;
-        return both;
+    if (status == WEFT_OK && strstr(one, replacement) == NULL)
+        status = weft_tokenizer_decode(tokenizer, twice, 2, 0, &both, &more);
+    *memory = status != WEFT_MEMORY;
+    if (both == NULL || more < *n) {
+        weft_free(both);
+        return one;
     }
-    weft_free(both);
-    return one;
+    more -= *n;
+    memmove(both, both + *n, more + 1);
+    weft_free(one);
+    *n = more;
+    return both;
 }
 
 /* The bytes of a token, for clients that join parts of characters, and its text, which the caller
@@ -74,11 +76,12 @@ typedef struct token_text {
     size_t length, n;
     const unsigned char *bytes; /* n of them: the text's, or `raw` */
     unsigned char raw[BYTES];
+    bool memory; /* there was memory for the text */
 } token_text;
 
 static void read_token(const weft_tokenizer *tokenizer, int32_t id, token_text *out)
 {
-    out->text = text_of(tokenizer, id, &out->length);
+    out->text = text_of(tokenizer, id, &out->length, &out->memory);
     const char *at = out->text != NULL ? out->text : "";
     const size_t n = strstr(at, replacement) != NULL ? raw_bytes(tokenizer, id, out->raw) : 0;
     out->bytes = n > 0 ? out->raw : (const unsigned char *)at;
@@ -87,6 +90,7 @@ static void read_token(const weft_tokenizer *tokenizer, int32_t id, token_text *
 
 static void put_text(serve_text *out, const token_text *t, double logprob)
 {
+    out->failed = out->failed || !t->memory;
     serve_put(out, "{'token': ");
     serve_text_quote(out, t->text != NULL ? t->text : "", t->length);
     serve_put(out, ", 'logprob': %f, 'bytes': [", logprob);

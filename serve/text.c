@@ -87,16 +87,18 @@ static void put_one(serve_text *text, char kind, va_list *arguments)
         break;
     case 't': {
         const serve_text *from = va_arg(*arguments, const serve_text *);
+        text->failed = text->failed || from->failed;
         serve_text_quote(text, from->at != NULL ? from->at : "", from->n);
         break;
     }
-    case 'o':
-        put_string(
-            text,
-            json_object_to_json_string_ext(va_arg(*arguments, json_object *),
-                                           JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
-            false);
+    case 'o': {
+        json_object *value = va_arg(*arguments, json_object *);
+        const char *json = json_object_to_json_string_ext(
+            value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        text->failed = text->failed || (value != NULL && json == NULL);
+        put_string(text, json, false);
         break;
+    }
     case 'i':
         snprintf(digits, sizeof digits, "%" PRId64, va_arg(*arguments, int64_t));
         serve_text_add(text, digits, strlen(digits));

@@ -298,11 +298,11 @@ static void advance(serve_server *server, weft_running_batch *batch, serve_job *
     if (weft_running_batch_advance(batch, &more) != WEFT_OK)
         weft_log_message(WEFT_LOG_WARNING, "serve: %s", weft_error_message());
     weft_scope_close(NULL);
-    finish_rows(server, active);
     pthread_mutex_lock(&server->lock);
     server->counts.steps++;
     server->counts.kv = weft_running_batch_cache(batch);
     pthread_mutex_unlock(&server->lock);
+    finish_rows(server, active); /* whose clients may look at the metrics */
 }
 
 static void compute(serve_server *server, weft_running_batch *batch)
