@@ -359,12 +359,13 @@ weft_status serve_run_delete_file(serve_request *r)
     pthread_mutex_unlock(&teacher->lock);
     if (status == WEFT_OK) {
         char *path = serve_file_path(teacher, r->path);
-        serve_record_remove(teacher, &teacher->files, r->path);
-        if (path != NULL)
+        status = serve_record_remove(teacher, &teacher->files, r->path);
+        if (path != NULL && status == WEFT_OK)
             (void)unlink(path);
         weft_free(path);
-        serve_reply_deleted(r, r->path, "file");
     }
+    if (status == WEFT_OK)
+        serve_reply_deleted(r, r->path, "file");
     pthread_mutex_unlock(&teacher->disk);
     return status;
 }

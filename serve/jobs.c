@@ -124,13 +124,14 @@ static weft_status check_job(serve_request *r, const serve_teacher *teacher,
 }
 
 /* Removes a job, and its run's folder. `disk` is held. */
-static void remove_job(serve_teacher *teacher, const char *id)
+static weft_status remove_job(serve_teacher *teacher, const char *id)
 {
     char *folder = serve_job_folder(teacher, id);
-    serve_record_remove(teacher, &teacher->jobs, id);
-    if (folder != NULL)
+    const weft_status status = serve_record_remove(teacher, &teacher->jobs, id);
+    if (folder != NULL && status == WEFT_OK)
         serve_remove_folder(folder);
     weft_free(folder);
+    return status;
 }
 
 static weft_status create(serve_request *r, serve_teacher *teacher, const serve_job_request *q)
@@ -150,7 +151,7 @@ static weft_status create(serve_request *r, serve_teacher *teacher, const serve_
         status = serve_record_add(teacher, &teacher->jobs, record);
     }
     if (status == WEFT_OK && oldest[0] != '\0')
-        remove_job(teacher, oldest);
+        (void)remove_job(teacher, oldest);
     pthread_mutex_unlock(&teacher->disk);
     if (status != WEFT_OK)
         return status;
@@ -286,10 +287,10 @@ weft_status serve_run_delete_job(serve_request *r)
     pthread_mutex_lock(&teacher->lock);
     status = check_ended(r, teacher);
     pthread_mutex_unlock(&teacher->lock);
-    if (status == WEFT_OK) {
-        remove_job(teacher, r->path);
+    if (status == WEFT_OK)
+        status = remove_job(teacher, r->path);
+    if (status == WEFT_OK)
         serve_reply_deleted(r, r->path, "fine_tuning.job");
-    }
     pthread_mutex_unlock(&teacher->disk);
     return status;
 }

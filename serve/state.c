@@ -15,6 +15,9 @@
 
 enum { RECORD_BYTES = 16 << 20, PAGE = 20 };
 
+/* A flag of records that differ from their files. */
+static const char unsaved[] = "unsaved";
+
 /* ---- folders -------------------------------------------------------------------------------- */
 
 weft_status serve_make_folder(const char *path)
@@ -197,17 +200,54 @@ static weft_status store(serve_teacher *teacher, const serve_records *records, c
 {
     pthread_mutex_lock(&teacher->lock);
     json_object *record = serve_record_find(records, id);
+    json_object_object_del(record, unsaved);
     char *text = record != NULL ? weft_strdup(write_text(record)) : NULL;
     pthread_mutex_unlock(&teacher->lock);
     const weft_status status = record != NULL ? write_record(records, id, text) : WEFT_OK;
     weft_free(text);
+    pthread_mutex_lock(&teacher->lock);
+    record = status != WEFT_OK ? serve_record_find(records, id) : NULL;
+    if (record != NULL)
+        serve_record_set(record, unsaved, true);
+    pthread_mutex_unlock(&teacher->lock);
     return status;
+}
+
+static bool find_unsaved(serve_teacher *teacher, const serve_records *records, char id[SERVE_ID])
+{
+    bool found = false;
+    pthread_mutex_lock(&teacher->lock);
+    for (size_t i = 0; i < json_object_array_length(records->list) && !found; i++) {
+        json_object *record = json_object_array_get_idx(records->list, i);
+        found = serve_record_number(record, unsaved) != 0;
+        if (found)
+            snprintf(id, SERVE_ID, "%s", serve_record_id(record));
+    }
+    pthread_mutex_unlock(&teacher->lock);
+    return found;
+}
+
+/* Saves what could not be saved before. `disk` is held. */
+static void store_unsaved(serve_teacher *teacher, const serve_records *records)
+{
+    char id[SERVE_ID];
+    while (find_unsaved(teacher, records, id) && store(teacher, records, id) == WEFT_OK)
+        continue;
+}
+
+void serve_records_flush(serve_teacher *teacher, const serve_records *records)
+{
+    pthread_mutex_lock(&teacher->disk);
+    store_unsaved(teacher, records);
+    pthread_mutex_unlock(&teacher->disk);
 }
 
 weft_status serve_record_store(serve_teacher *teacher, const serve_records *records, const char *id)
 {
     pthread_mutex_lock(&teacher->disk);
     const weft_status status = store(teacher, records, id);
+    if (status == WEFT_OK)
+        store_unsaved(teacher, records);
     pthread_mutex_unlock(&teacher->disk);
     return status;
 }
@@ -237,6 +277,17 @@ json_object *serve_record_make(serve_text *text)
     return record;
 }
 
+static weft_status unlink_record(const serve_records *records, const char *id)
+{
+    char *path = weft_format("%s/%s.json", records->folder, id);
+    weft_status status =
+        path != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "out of memory for a path");
+    if (path != NULL && unlink(path) != 0 && errno != ENOENT)
+        status = weft_fail(WEFT_IO, "%s: cannot be removed: %s", id, strerror(errno));
+    weft_free(path);
+    return status;
+}
+
 weft_status serve_record_add(serve_teacher *teacher, serve_records *records, json_object *record)
 {
     weft_status status = record != NULL
@@ -246,17 +297,20 @@ weft_status serve_record_add(serve_teacher *teacher, serve_records *records, jso
     if (status == WEFT_OK && json_object_array_add(records->list, record) != 0)
         status = weft_fail(WEFT_MEMORY, "out of memory for a record");
     pthread_mutex_unlock(&teacher->lock);
-    if (status != WEFT_OK)
+    if (status == WEFT_OK) {
+        store_unsaved(teacher, records);
+    } else if (record != NULL) { /* which may be there, if only its folder could not be synced */
+        (void)unlink_record(records, serve_record_id(record));
         json_object_put(record);
+    }
     return status;
 }
 
-void serve_record_remove(serve_teacher *teacher, serve_records *records, const char *id)
+weft_status serve_record_remove(serve_teacher *teacher, serve_records *records, const char *id)
 {
-    char *path = weft_format("%s/%s.json", records->folder, id);
-    if (path != NULL)
-        (void)unlink(path);
-    weft_free(path);
+    const weft_status status = unlink_record(records, id);
+    if (status != WEFT_OK)
+        return status;
     pthread_mutex_lock(&teacher->lock);
     json_object *record = serve_record_find(records, id);
     for (size_t i = 0; record != NULL && i < json_object_array_length(records->list); i++) {
@@ -266,6 +320,7 @@ void serve_record_remove(serve_teacher *teacher, serve_records *records, const c
         }
     }
     pthread_mutex_unlock(&teacher->lock);
+    return WEFT_OK;
 }
 
 json_object *serve_record_objects(const serve_records *records)

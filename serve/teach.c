@@ -498,6 +498,7 @@ void serve_teacher_stop(serve_server *server)
     pthread_mutex_unlock(&teacher->lock);
     pthread_join(teacher->thread, NULL);
     teacher->has_thread = false;
+    serve_records_flush(teacher, &teacher->jobs);
 }
 
 void serve_teacher_free(serve_server *server)

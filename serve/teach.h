@@ -54,10 +54,12 @@ json_object *serve_record_make(serve_text *text);
 /* Saves a new record, which is taken over, and lists it. `disk` is held, and `lock` is not. */
 weft_status serve_record_add(serve_teacher *teacher, serve_records *records, json_object *record);
 /* Removes it from the list and the folder. `disk` is held, and `lock` is not. */
-void serve_record_remove(serve_teacher *teacher, serve_records *records, const char *id);
-/* Saves a record as it is now. Neither lock is held. */
+weft_status serve_record_remove(serve_teacher *teacher, serve_records *records, const char *id);
+/* Saves a record as it is now. After a failure it is saved again with the next one, or by
+ * serve_records_flush. Neither lock is held. */
 weft_status serve_record_store(serve_teacher *teacher, const serve_records *records,
                                const char *id);
+void serve_records_flush(serve_teacher *teacher, const serve_records *records);
 /* Sets a flag of a record and saves it if that is a change; after a failure the flag is as before.
  * `disk` is held, and `lock` is not. */
 weft_status serve_record_mark(serve_teacher *teacher, const serve_records *records, const char *id,

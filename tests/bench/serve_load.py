@@ -238,7 +238,7 @@ class Client(threading.Thread):
         pieces = logprobs["tokens"]
         # Tokens that end a text have none, and are no part of these lists.
         if text == alone if tokens == TOKENS else (
-                alone.startswith(text) and len(text) >= len("".join(pieces[:tokens - 8]))):
+                alone.startswith(text) and len(text) >= len("".join(pieces[:max(0, tokens - 8)]))):
             return
         at = used = 0
         while at < len(pieces) and text[used:].startswith(pieces[at]):

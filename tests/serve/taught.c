@@ -21,10 +21,11 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool shut;   /* files are not written until it is open again */
-    bool broken; /* they cannot be written */
-    bool late;   /* something has waited for PATIENCE */
-    int writers; /* that wait */
+    bool shut;     /* files are not written until it is open again */
+    bool broken;   /* they cannot be written */
+    bool doubtful; /* they are, and that is said to have failed */
+    bool late;     /* something has waited for PATIENCE */
+    int writers;   /* that wait */
 } disk = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static bool disk_wait(void)
@@ -41,6 +42,13 @@ void disk_set(bool shut, bool broken)
     disk.shut = shut;
     disk.broken = broken;
     pthread_cond_broadcast(&disk.changed);
+    pthread_mutex_unlock(&disk.lock);
+}
+
+void disk_set_doubtful(bool doubtful)
+{
+    pthread_mutex_lock(&disk.lock);
+    disk.doubtful = doubtful;
     pthread_mutex_unlock(&disk.lock);
 }
 
@@ -71,9 +79,11 @@ weft_status weft_file_write(const char *path, const void *data, size_t size)
     while (disk.shut && !disk.late)
         disk.late = !disk_wait() && disk.shut;
     disk.writers--;
-    const bool broken = disk.broken;
+    const bool broken = disk.broken, doubtful = disk.doubtful;
     pthread_mutex_unlock(&disk.lock);
-    return broken ? weft_fail(WEFT_IO, "%s: the disk is broken", path) : real(path, data, size);
+    const weft_status status =
+        broken ? weft_fail(WEFT_IO, "%s: the disk is broken", path) : real(path, data, size);
+    return doubtful ? weft_fail(WEFT_IO, "%s: the disk is broken", path) : status;
 }
 
 /* ---- a job ---------------------------------------------------------------------------------- */

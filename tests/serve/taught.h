@@ -9,6 +9,8 @@ enum { PATIENCE = 60 }; /* seconds, for what needs none of them */
 /* Whether files are written only once the disk is open again, and whether they cannot be written:
  * those of the server, by weft_file_write. */
 void disk_set(bool shut, bool broken);
+/* Whether files are written, and writing them is said to have failed. */
+void disk_set_doubtful(bool doubtful);
 /* Waits until a file is to be written. */
 void disk_await_writer(void);
 /* Opens the disk, and checks that nothing has waited for it too long. */

@@ -214,6 +214,107 @@ static void jobs_of_another_model_are_not_used(void)
 
 /* ---- records -------------------------------------------------------------------------------- */
 
+/* What a request could not save is as before after a restart, whether or not it was written: a job
+ * that was not created, a model that was not unloaded or deleted. */
+static void what_was_not_saved_is_as_before(void)
+{
+    char state[512];
+    snprintf(state, sizeof state, "%s", check_temporary("doubtful"));
+    for (int doubtful = 0; doubtful < 2; doubtful++) {
+        serve_server *server = open_server(state, NULL);
+        if (server == NULL)
+            return;
+        int port = serve_port(server);
+        json_object *job;
+        char *id = train_model(port, "", &job),
+             *file = jobs_upload(port, "b.jsonl", "{\"text\": \"b\"}\n"),
+             *model = weft_format("/v1/models/%s", client_text(job, "fine_tuned_model")),
+             *body = weft_format("{\"lora_name\": \"%s\"}", client_text(job, "fine_tuned_model")),
+             *ask = weft_format("{\"model\": \"storyteller\", \"training_file\": \"%s\"}", file);
+        client_reply before = client_ask(port, "GET", JOBS, NULL);
+        disk_set(false, doubtful == 0);
+        disk_set_doubtful(doubtful == 1);
+        client_expect(port, "POST", JOBS, ask, 500, "the disk is broken");
+        client_expect(port, "POST", UNLOAD, body, 500, "the disk is broken");
+        client_expect(port, "DELETE", model, NULL, 500, "the disk is broken");
+        disk_set(false, false);
+        disk_set_doubtful(false);
+        for (int i = 0; i < 2; i++) {
+            client_reply after = client_ask(port, "GET", JOBS, NULL);
+            CHECK_STR(after.body, before.body);
+            client_free(&after);
+            client_expect(port, "GET", model, NULL, 200, "storyteller");
+            if (i > 0)
+                break;
+            serve_stop(server, 0);
+            server = open_server(state, NULL);
+            port = serve_port(server);
+        }
+        client_free(&before);
+        serve_stop(server, 0);
+        json_object_put(job);
+        weft_free(ask);
+        weft_free(body);
+        weft_free(model);
+        weft_free(file);
+        weft_free(id);
+    }
+}
+
+/* A job that was cancelled while the disk was broken does not run after a restart. */
+static void what_has_changed_is_saved_later(void)
+{
+    char state[512];
+    snprintf(state, sizeof state, "%s", check_temporary("later"));
+    serve_server *server = open_server(state, NULL);
+    if (server == NULL)
+        return;
+    int port = serve_port(server);
+    asked = (struct asked){.busy = true};
+    char *busy = start_job(port, ""), *file = jobs_upload(port, "b.jsonl", "{\"text\": \"b\"}\n"),
+         *id = jobs_create(port, file, ""), *cancel = weft_format(JOBS "/%s/cancel", id),
+         *path = weft_format(JOBS "/%s", id);
+    disk_set(false, true);
+    client_expect(port, "POST", cancel, NULL, 500, "the disk is broken");
+    client_expect(port, "GET", path, NULL, 200, "\"cancelled\"");
+    disk_set(false, false);
+    serve_stop(server, 0);
+    server = open_server(state, NULL);
+    client_expect(serve_port(server), "GET", path, NULL, 200, "\"cancelled\"");
+    serve_stop(server, 0);
+    asked = (struct asked){.updates = 0};
+    weft_free(busy);
+    weft_free(file);
+    weft_free(id);
+    weft_free(cancel);
+    weft_free(path);
+}
+
+/* A record that cannot be removed stays. */
+static void what_cannot_be_removed_stays(void)
+{
+    char state[512];
+    snprintf(state, sizeof state, "%s", check_temporary("stays"));
+    serve_server *server = open_server(state, NULL);
+    if (server == NULL)
+        return;
+    const int port = serve_port(server);
+    char *file = jobs_upload(port, "b.jsonl", "{\"text\": \"b\"}\n"),
+         *record = weft_format("%s/files/%s.json", state, file),
+         *path = weft_format("/v1/files/%s", file);
+    CHECK(unlink(record) == 0);
+    CHECK_OK(weft_folder_make(record)); /* which unlink does not remove */
+    client_expect(port, "DELETE", path, NULL, 500, "cannot be removed");
+    client_expect(port, "GET", path, NULL, 200, "b.jsonl");
+    CHECK(rmdir(record) == 0);
+    client_expect(port, "DELETE", path, NULL, 200, "deleted");
+    client_expect(port, "GET", path, NULL, 404, "no file");
+    serve_stop(server, 0);
+    weft_free(file);
+    weft_free(record);
+    weft_free(path);
+}
+
 /* The state folder may be moved. */
 static void records_have_no_paths(void)
 {
@@ -378,6 +479,8 @@ static void metrics_are_read_in_pieces(void)
 CHECK_MAIN("serve_models", CHECK_CASE(models_and_jobs_can_be_deleted),
            CHECK_CASE(a_model_is_deleted_once), CHECK_CASE(unloaded_models_stay_unloaded),
            CHECK_CASE(models_of_jobs_need_no_folder),
-           CHECK_CASE(jobs_of_another_model_are_not_used), CHECK_CASE(records_have_no_paths),
+           CHECK_CASE(jobs_of_another_model_are_not_used),
+           CHECK_CASE(what_was_not_saved_is_as_before), CHECK_CASE(what_has_changed_is_saved_later),
+           CHECK_CASE(what_cannot_be_removed_stays), CHECK_CASE(records_have_no_paths),
            CHECK_CASE(ended_jobs_make_room), CHECK_CASE(messages_of_a_job_are_bounded),
            CHECK_CASE(metrics_are_read_in_pieces))
