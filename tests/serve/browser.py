@@ -182,6 +182,21 @@ def jobs(b, folder):
     b.run("at('show-jobs').click()")
 
 
+def models_come_late(b):
+    """The server fails at first, as while the model is loaded: the page asks again."""
+    b.run("""window.plain = window.fetch, window.fail = 2;
+        window.fetch = (path, ...rest) => path === "/v1/models" && fail-- > 0
+            ? Promise.resolve(new Response('{"error": {"message": "is being loaded"}}',
+                                           {status: 503})) : plain(path, ...rest);
+        at("model").replaceChildren();
+        at("show-jobs").hidden = true;
+        loadModels()""")
+    check(b.run("at('empty').textContent") == "is being loaded", "why there are no models yet")
+    b.wait("at('model').options.length > 0")
+    check(b.run("fail < 0 && at('empty').textContent.startsWith('Ask something')"), "the hint")
+    b.run("window.fetch = plain; 0")
+
+
 def play(b, url, folder):
     b.size(1280, 800, False)
     b.call("Page.navigate", url=url)
@@ -191,6 +206,7 @@ def play(b, url, folder):
         b.run("at('key').value = %s; at('key').dispatchEvent(new Event('change'));"
               "openSettings(false)" % json.dumps(os.environ["WEFT_API_KEY"]))
     b.wait("typeof loadModels === 'function' && document.getElementById('model').options.length")
+    models_come_late(b)
     b.shot(folder, "desktop-empty")
     labels(b)
     safe_text(b)
