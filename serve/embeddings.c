@@ -1,4 +1,5 @@
 /* serve/embeddings.c -- POST /v1/embeddings of OpenAI. */
+#include <math.h>
 #include <string.h>
 
 #include "serve/server.h"
@@ -101,6 +102,25 @@ static void put_base64(const float *values, size_t n, serve_text *out)
     serve_text_add(out, "\"", 1);
 }
 
+/* Leaves the first elements that the request asks for, divided by their norm if the whole was. */
+static weft_status cut(const serve_request *r, weft_embedded *e)
+{
+    const weft_embed_settings *s = &r->server->loaded.embed;
+    const size_t n = (size_t)r->settings.dimensions;
+    double sum = 0;
+    if (n == 0)
+        return WEFT_OK;
+    if (n > e->n)
+        return weft_fail(WEFT_INVALID, "dimensions: expected a number from 1 to %zu, got %zu", e->n,
+                         n);
+    e->n = n;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)e->values[i] * (double)e->values[i];
+    for (size_t i = 0; i < n && (s->normalize || !s->found); i++)
+        e->values[i] = (float)((double)e->values[i] / fmax(sqrt(sum), 1e-12));
+    return WEFT_OK;
+}
+
 static void put_embedding(serve_choice *c, const weft_embedded *e)
 {
     serve_put(&c->text, "{'object': 'embedding', 'index': %i, 'embedding': ", (int64_t)c->index);
@@ -142,6 +162,8 @@ static weft_status embed(serve_choice *first)
                 status = weft_fail(p.results[i].status, "input[%zu]: %s", from + i,
                                    p.results[i].message);
             else
+                status = cut(r, &p.results[i]);
+            if (status == WEFT_OK)
                 put_embedding(&r->choices[from + i], &p.results[i]);
         }
         weft_embedded_free(p.results, p.n);
@@ -172,8 +194,8 @@ weft_status serve_run_embeddings(serve_request *r)
     r->settings.base64 = strcmp(format, "base64") == 0;
     if (status == WEFT_OK && !r->settings.base64 && strcmp(format, "float") != 0)
         return weft_fail(WEFT_INVALID, "encoding_format: expected float or base64");
-    if (status == WEFT_OK && json_object_object_get(r->json, "dimensions") != NULL)
-        return weft_fail(WEFT_UNSUPPORTED, "dimensions: embeddings have those of the model");
+    if (status == WEFT_OK)
+        status = serve_read_count(r->json, "dimensions", 1, INT32_MAX, &r->settings.dimensions);
     if (status == WEFT_OK)
         status = read_input(r);
     if (status != WEFT_OK)

@@ -92,6 +92,7 @@ enum { SERVE_STOPS = 32 };
 typedef struct serve_settings {
     bool stream, usage; /* usage: a stream ends with it */
     bool echo, base64;
+    int64_t dimensions; /* of embeddings; 0: all */
     weft_generate_options generate;
     const char *stops[SERVE_STOPS];
     json_object *messages; /* of a chat, owned; NULL: the choices have prompts */

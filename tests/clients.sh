@@ -15,7 +15,8 @@ server=
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$work"' EXIT
 cat >"$work/chat.jinja" <<'END'
 {% for m in messages %}{{ m.content }}
-{% endfor %}
+{% endfor %}{% if enable_thinking and add_generation_prompt %}<think>
+{% endif %}{# </think> #}
 END
 "$weft" serve examples/storyteller --name storyteller --template "$work/chat.jinja" --port 0 \
     --state "$work/state" --device cpu --dtype float32 2>"$work/serve" &

@@ -403,7 +403,23 @@ static void embeddings_are_those_of_weft_embed(void)
     json_object_put(root);
     root = client_json(port(), "/v1/embeddings", "{\"input\": []}", 400);
     json_object_put(root);
-    root = client_json(port(), "/v1/embeddings", "{\"input\": \"a\", \"dimensions\": 3}", 501);
+    root =
+        client_json(port(), "/v1/embeddings", "{\"input\": \"A king.\", \"dimensions\": 3}", 200);
+    list = client_at(root, "data.0.embedding");
+    CHECK_EQ_INT(json_object_array_length(list), 3);
+    double norm = 0;
+    for (size_t i = 0; i < 3; i++)
+        norm += (double)own.values[i] * (double)own.values[i];
+    for (size_t i = 0; i < 3; i++) {
+        const double got = json_object_get_double(json_object_array_get_idx(list, i));
+        CHECK_CLOSE(got * got * norm, (double)own.values[i] * (double)own.values[i], 1e-6);
+        CHECK((got < 0) == (own.values[i] < 0));
+    }
+    json_object_put(root);
+    root = client_json(port(), "/v1/embeddings", "{\"input\": \"a\", \"dimensions\": 0}", 400);
+    json_object_put(root);
+    root = client_json(port(), "/v1/embeddings", "{\"input\": \"a\", \"dimensions\": 9999}", 400);
+    CHECK_CONTAINS(client_text(root, "error.message"), "dimensions: expected a number from 1 to ");
     json_object_put(root);
     weft_embedded_free(&own, 1);
     weft_free(ids);
