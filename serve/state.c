@@ -77,11 +77,15 @@ static json_object *read_record(const char *path, const char *name)
     return NULL;
 }
 
+/* Those of the same second by their numbers. */
 static int by_age(const void *a, const void *b)
 {
     json_object *const *x = a, *const *y = b;
-    const int64_t s = json_object_get_int64(json_object_object_get(*x, "created_at")),
-                  t = json_object_get_int64(json_object_object_get(*y, "created_at"));
+    int64_t s = serve_record_number(*x, "created_at"), t = serve_record_number(*y, "created_at");
+    if (s == t) {
+        s = serve_record_number(*x, "number");
+        t = serve_record_number(*y, "number");
+    }
     return s < t ? -1 : s > t;
 }
 
@@ -288,8 +292,20 @@ static weft_status unlink_record(const serve_records *records, const char *id)
     return status;
 }
 
+/* Gives a record the number after that of the last one. */
+static void number(serve_teacher *teacher, const serve_records *records, json_object *record)
+{
+    pthread_mutex_lock(&teacher->lock);
+    const size_t n = json_object_array_length(records->list);
+    json_object *last = n > 0 ? json_object_array_get_idx(records->list, n - 1) : NULL;
+    serve_record_set(record, "number", serve_record_number(last, "number") + 1);
+    pthread_mutex_unlock(&teacher->lock);
+}
+
 weft_status serve_record_add(serve_teacher *teacher, serve_records *records, json_object *record)
 {
+    if (record != NULL)
+        number(teacher, records, record);
     weft_status status = record != NULL
                              ? write_record(records, serve_record_id(record), write_text(record))
                              : weft_fail(WEFT_MEMORY, "out of memory for a record");

@@ -1,10 +1,10 @@
 /* serve/teach.h -- uploaded files and fine-tuning jobs: their records, in memory and in the state
  * folder.
  *
- * A record is {"id", "created_at", "object": as clients see it}, saved as FOLDER/ID.json; that of a
- * job also has "words", the options of weft train without paths, "events", "base", the identity of
- * the model, "deaths", how often the process has ended since its last checkpoint, and "deleted" and
- * "unloaded", what has become of its model. The state folder is
+ * A record is {"id", "created_at", "number", "object": as clients see it}, saved as
+ * FOLDER/ID.json; that of a job also has "words", the options of weft train without paths,
+ * "events", "base", the identity of the model, "deaths", how often the process has ended since its
+ * last checkpoint, and "deleted" and "unloaded", what has become of its model. The state folder is
  *
  *     files/ID.json, files/ID.jsonl    uploaded files
  *     jobs/ID.json                     jobs

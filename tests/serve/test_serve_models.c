@@ -342,6 +342,29 @@ static void records_have_no_paths(void)
     weft_free(id);
 }
 
+/* Records of the same second keep their order. */
+static void files_keep_their_order(void)
+{
+    char state[512];
+    snprintf(state, sizeof state, "%s", check_temporary("order"));
+    serve_server *server = open_server(state, NULL);
+    if (server == NULL)
+        return;
+    for (int i = 0; i < 8; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d.jsonl", i);
+        weft_free(jobs_upload(serve_port(server), name, "{\"text\": \"a\"}\n"));
+    }
+    client_reply before = client_ask(serve_port(server), "GET", "/v1/files", NULL);
+    serve_stop(server, 0);
+    server = open_server(state, NULL);
+    client_reply after = client_ask(serve_port(server), "GET", "/v1/files", NULL);
+    CHECK_STR(after.body, before.body);
+    client_free(&before);
+    client_free(&after);
+    serve_stop(server, 0);
+}
+
 static void ended_jobs_make_room(void)
 {
     const char *state = check_temporary("full");
@@ -482,5 +505,5 @@ CHECK_MAIN("serve_models", CHECK_CASE(models_and_jobs_can_be_deleted),
            CHECK_CASE(jobs_of_another_model_are_not_used),
            CHECK_CASE(what_was_not_saved_is_as_before), CHECK_CASE(what_has_changed_is_saved_later),
            CHECK_CASE(what_cannot_be_removed_stays), CHECK_CASE(records_have_no_paths),
-           CHECK_CASE(ended_jobs_make_room), CHECK_CASE(messages_of_a_job_are_bounded),
-           CHECK_CASE(metrics_are_read_in_pieces))
+           CHECK_CASE(files_keep_their_order), CHECK_CASE(ended_jobs_make_room),
+           CHECK_CASE(messages_of_a_job_are_bounded), CHECK_CASE(metrics_are_read_in_pieces))
