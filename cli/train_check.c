@@ -161,8 +161,7 @@ static const cli_rule rules[] = {
     TRAIN_NOT_OF_EMBED("compile"),
     TRAIN_NOT_OF_EMBED("batches"),
     TRAIN_NOT_OF_EMBED("sample-prompt"),
-    {"task=embed", has_several_ranks,
-     "--task embed compares all texts of a batch: it is for one process"},
+    {"task=embed neftune", has_several_ranks, "--neftune with --task embed is for one process"},
     {"modules-to-save", saves_rows_of_tokens,
      "--add-tokens and --train-tokens train rows of embedding and head: these are not for "
      "--modules-to-save"},

@@ -140,7 +140,9 @@ static const cli_option options[] = {
      .high = 1 << 20,
      AT(batch_size),
      .marks = CLI_FIXED | CLI_OF_DATA,
-     .help = "samples, or prompts with all their completions, in a batch"},
+     .help =
+         "samples, or prompts with all their completions, in a batch; with --task embed of each "
+         "rank, which compare their texts"},
     {.name = "micro-batch",
      .kind = CLI_INT,
      .value = "N",
@@ -157,7 +159,8 @@ static const cli_option options[] = {
      .high = 1 << 20,
      AT(trainer.accumulate),
      .marks = CLI_ZERO | CLI_FIXED,
-     .help = "batches in an update, which the ranks share; default: one for each rank"},
+     .help = "batches in an update, which the ranks share; default: one for each rank, with --task "
+             "embed one for all"},
     {.name = "length",
      .kind = CLI_INT,
      .value = "N",

@@ -99,8 +99,11 @@ weft_status train_share_machine(train_values *v, weft_status status)
 {
     static char device[64];
     const weft_group_info place = weft_group_info_of(group);
+    const bool together = train_objective(v)->compare != NULL; /* ranks share every batch */
     if (v->trainer.accumulate == 0)
-        v->trainer.accumulate = place.size;
+        v->trainer.accumulate = together ? 1 : place.size;
+    if (together)
+        v->batch_size *= place.size;
     status = weft_group_agree(group, status, NULL);
     if (status != WEFT_OK || place.size == 1)
         return status;

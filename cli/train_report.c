@@ -65,7 +65,11 @@ static void print_ranks(const train_values *v, const weft_trainer_options *o)
             weft_threads(), weft_threads() == 1 ? "thread" : "threads");
     if (memory > 0)
         fprintf(stderr, " and at most %s", cli_bytes(memory));
-    fprintf(stderr, " each; %s batches an update\n", cli_count(o->accumulate));
+    if (o->objective->compare)
+        fprintf(stderr, " each; together they compare the texts of %s rows\n",
+                cli_count(v->batch_size));
+    else
+        fprintf(stderr, " each; %s batches an update\n", cli_count(o->accumulate));
 }
 
 void train_print_plan(const train_values *v, const train_run *r, const weft_trainer_options *o)

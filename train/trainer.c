@@ -51,9 +51,20 @@ static weft_status check_options(const weft_trainer_options *o)
     return WEFT_OK;
 }
 
+/* Of options whose objective is set. */
+static bool shares_batches(const weft_trainer_options *o)
+{
+    return o->objective->compare && weft_group_info_of(o->group).size > 1;
+}
+
+bool weft__trainer_shares_batches(const weft_trainer *t)
+{
+    return shares_batches(&t->o);
+}
+
 static weft_status check_group(const weft_trainer_options *o)
 {
-    const int ranks = weft_group_info_of(o->group).size;
+    const int ranks = shares_batches(o) ? 1 : weft_group_info_of(o->group).size;
     if (o->accumulate > 0 && o->accumulate < ranks)
         return weft_fail(WEFT_INVALID,
                          "trainer: accumulate: expected at least a batch for each of %d ranks, got "
@@ -78,7 +89,7 @@ static void fill_defaults(weft_trainer_options *o)
     if (o->epochs == 0)
         o->epochs = 1;
     if (o->accumulate == 0)
-        o->accumulate = weft_group_info_of(o->group).size;
+        o->accumulate = shares_batches(o) ? 1 : weft_group_info_of(o->group).size;
     if (weft_group_info_of(o->group).rank > 0)
         o->folder = NULL;
     if (o->max_skipped == 0)
@@ -219,11 +230,9 @@ static weft_status check_objective(const weft_model *model, const weft_trainer_o
     const weft_status status = weft__objective_check_model(o->objective, model);
     if (status != WEFT_OK)
         return status;
-    if (o->objective->compare && weft_group_info_of(o->group).size > 1)
+    if (shares_batches(o) && o->neftune > 0)
         return weft_fail(WEFT_UNSUPPORTED,
-                         "trainer: objective %s compares all texts of a batch: several processes "
-                         "are unsupported",
-                         name);
+                         "trainer: neftune: with objective %s it is for one process", name);
     if (o->objective->compare && o->compile)
         return weft_fail(WEFT_UNSUPPORTED, "trainer: compile: objective %s is unsupported", name);
     return WEFT_OK;
@@ -240,9 +249,9 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
     if (options)
         t->o = *options;
     weft_status status = check_options(&t->o);
+    fill_defaults(&t->o);
     if (status == WEFT_OK)
         status = check_group(&t->o);
-    fill_defaults(&t->o);
     if (status == WEFT_OK)
         status = weft__objective_complete(t->o.objective, &t->o.objective_options);
     t->micro = t->o.micro_batch > 0 ? t->o.micro_batch : 0;
@@ -419,7 +428,7 @@ static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, do
 {
     const int64_t n = weft__batch_samples(batch), step = t->micro > 0 ? t->micro : n;
     weft_status status = WEFT_OK;
-    if (step < n && t->o.objective->compare)
+    if (t->o.objective->compare && (step < n || weft__trainer_shares_batches(t)))
         return weft__trainer_add_cached(t, batch, b, scale);
     for (int64_t from = 0; status == WEFT_OK && from < n; from += step) {
         const int64_t to = from + step < n ? from + step : n;
@@ -484,15 +493,8 @@ static weft_status update_from_one(weft_trainer *t, const weft_batch *whole, dou
     return status;
 }
 
-/* Halves the micro-batch size after a failure for lack of memory, which changed nothing. False if
- * it cannot be halved. */
-static bool halve(weft_trainer *t, const weft_batch *batches, int n)
+bool weft__trainer_halve(weft_trainer *t, int64_t largest)
 {
-    int64_t largest = 1;
-    for (int b = 0; b < n; b++) {
-        const int64_t samples = weft__batch_samples(&batches[b]);
-        largest = samples > largest ? samples : largest;
-    }
     const int64_t now = t->micro > 0 && t->micro < largest ? t->micro : largest;
     if (t->o.micro_batch != 0 || needs_whole(&t->o) || now == 1)
         return false;
@@ -503,6 +505,18 @@ static bool halve(weft_trainer *t, const weft_batch *batches, int n)
                      (long long)t->updates + 1, (long long)t->micro);
     weft_memory_clear_cache();
     return true;
+}
+
+/* Whether to compute the batches again in smaller parts. Batches that the ranks share are not:
+ * other ranks may be waiting for the next exchange. */
+static bool retries(weft_trainer *t, const weft_batch *batches, int n)
+{
+    int64_t largest = 1;
+    for (int b = 0; b < n; b++) {
+        const int64_t samples = weft__batch_samples(&batches[b]);
+        largest = samples > largest ? samples : largest;
+    }
+    return !weft__trainer_shares_batches(t) && weft__trainer_halve(t, largest);
 }
 
 /* Retries with smaller micro-batches before the next exchange. Ranks may use different sizes. */
@@ -519,7 +533,7 @@ static weft_status update_from(weft_trainer *t, const weft_batch *batches, int n
         status = whole ? update_from_one(t, &batches[0], scale, lr_factor, call)
                        : add_batches(t, batches, n, scale);
         weft_scope_close(NULL);
-    } while (status == WEFT_MEMORY && halve(t, batches, n));
+    } while (status == WEFT_MEMORY && retries(t, batches, n));
     t->micros[weft_group_info_of(t->o.group).rank] = t->micro;
     return whole ? status : update_from_sums(t, status, lr_factor, call);
 }
@@ -529,14 +543,18 @@ static weft_status count_shares(const weft_trainer *t, const weft_batch *batches
                                 weft__shares *shares)
 {
     weft_status status = WEFT_OK;
+    const bool shared = weft__trainer_shares_batches(t);
+    const bool counts = !shared || weft_group_info_of(t->o.group).rank == 0;
     *shares = (weft__shares){0};
     for (int b = 0; status == WEFT_OK && b < n; b++) {
         status = weft__objective_check_batch(t->o.objective, &batches[b]);
+        if (!counts)
+            continue;
         if (status == WEFT_OK)
             shares->targets += t->o.objective->weight(&batches[b], &t->o.objective_options);
         shares->tokens += batches[b].n_tokens;
     }
-    status = weft__group_add_shares(t, status, n, shares);
+    status = weft__group_add_shares(t, status, shared ? 0 : n, shares);
     if (t->o.objective->examples == WEFT_EXAMPLES_SCORED && shares->targets == 0)
         shares->targets = 1; /* all completions were cut off, and are masked: the loss is 0 */
     return status != WEFT_OK || shares->targets > 0

@@ -66,8 +66,16 @@ weft_array *weft__trainer_gradients(weft_trainer *t, weft_slot_loss_function *fn
 /* Sets the seed of batch b of the update. */
 void weft__trainer_seed(const weft_trainer *t, int b);
 
-/* train/cached_step.c: adds the gradients and the loss of a batch to the sums, t->micro examples at
- * a time, for an objective with `compare`. */
+/* Whether the ranks of the group have the same batches, and each computes a share of a batch's
+ * examples: those of objectives that compare all vectors of a batch. */
+bool weft__trainer_shares_batches(const weft_trainer *t);
+
+/* Halves the micro-batch size, of batches of at most `largest` samples, after a failure for lack of
+ * memory, which changed nothing. False if it cannot be halved. */
+bool weft__trainer_halve(weft_trainer *t, int64_t largest);
+
+/* train/cached_step.c: adds the gradients and the loss of this rank's share of a batch to the sums,
+ * t->micro examples at a time, for an objective with `compare`. */
 weft_status weft__trainer_add_cached(weft_trainer *t, const weft_batch *batch, int b, double scale);
 
 /* Adds t->gradients and the loss of their batch to the sums, in float32. */

@@ -91,11 +91,14 @@ static weft_status make_batches(loop *l, int64_t update, int64_t from, int n)
                : status;
 }
 
-/* Runs one update. The batches of a rank are consecutive. */
+/* Runs one update. The batches of a rank are consecutive, or all of them if the ranks share each.
+ */
 static weft_status make_update(loop *l, int64_t s, double factor, weft_train_report *report)
 {
-    const weft_group_info place = weft_group_info_of(l->t->o.group);
+    weft_group_info place = weft_group_info_of(l->t->o.group);
     const int64_t A = l->t->o.accumulate;
+    if (weft__trainer_shares_batches(l->t))
+        place = (weft_group_info){.size = 1};
     const int64_t begin = A * place.rank / place.size, end = A * (place.rank + 1) / place.size;
     const int64_t first = s / weft__rollout_iterations(l->t) * A;
     weft_status status = WEFT_OK;

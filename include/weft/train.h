@@ -427,7 +427,8 @@ typedef struct weft_trainer_options {
     const weft_sampling *sampling; /* borrowed; for a dataset of prompts, else NULL */
     int64_t steps;                 /* updates; 0: as `epochs` requires */
     double epochs;                 /* 0: 1 */
-    int64_t accumulate;  /* batches per update, all targets weighted equally; 0: one per rank */
+    int64_t accumulate;  /* batches per update, all targets weighted equally; 0: one per rank, or
+                            one if the ranks share each (weft_trainer_step) */
     int64_t micro_batch; /* samples computed at a time; 0: all, or what fits; below 0: all */
     double lr;           /* learning rate; 0: 1e-5 */
     double lora_plus;    /* LoRA+ (Hayou et al. 2024): factor of lr for lora_B; 0: 1 */
@@ -502,9 +503,11 @@ WEFT_NODISCARD WEFT_API weft_status weft_trainer_new(weft_model *model,
                                                      weft_trainer **out) WEFT_NONNULL(3);
 WEFT_API void weft_trainer_free(weft_trainer *trainer);
 
-/* One update from n batches (per rank in a group), for programs with their own loop. `lr_factor`
- * multiplies the learning rate. Fills loss, grad_norm, applied and tokens of *report unless NULL.
- * WEFT_INVALID for batches that the objective cannot use; other failures are those of weft_eval. */
+/* One update from n batches, for programs with their own loop. In a group each rank has n batches
+ * of its own; with an objective that compares vectors all ranks have the same batches, and each
+ * computes a share of their examples. `lr_factor` multiplies the learning rate. Fills loss,
+ * grad_norm, applied and tokens of *report unless NULL. WEFT_INVALID for batches that the objective
+ * cannot use; other failures are those of weft_eval. */
 WEFT_NODISCARD WEFT_API weft_status weft_trainer_step(weft_trainer *trainer,
                                                       const weft_batch *batches, int n,
                                                       double lr_factor, weft_train_report *report)

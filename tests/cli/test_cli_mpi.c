@@ -70,6 +70,19 @@ static const char *labelled(void)
     return text_file("labelled.jsonl", text);
 }
 
+/* Rows of three texts, two of which have the same positive. */
+static const char *triplets(void)
+{
+    static char text[9000];
+    text[0] = '\0';
+    for (int i = 0; i < 40; i++)
+        snprintf(text + strlen(text), 200,
+                 "{\"anchor\": \"Story %d%.*s\", \"positive\": \"The fox had %d cubs.\", "
+                 "\"negative\": \"No fox had %d.\"}\n",
+                 i, 4 * (i % 9), " He ran to the old tree in the far wood.", i % 20, i);
+    return text_file("triplets.jsonl", text);
+}
+
 /* `weft train MODEL ...` on n ranks, in a shell where $R is the rank; its process is in
  * pid.$R, and the launcher's in pid.launcher, of the temporary folder. 0: without a launcher. */
 static const char *train_command(int n, const char *arguments)
@@ -130,25 +143,34 @@ static void ranks_have_the_losses_of_one_process(void)
         const char *name, *options;
         int ranks;
     } runs[] = {
-        {"padded", "--dropout 0.1", 2},           {"padded", "--dropout 0.1", 4},
-        {"packed", "--pack --compile", 2},        {"dpo", "--objective dpo", 2},
-        {"tokens", "--add-tokens Story,cubs", 2}, {"classify", "--task classify", 2},
+        {"padded", "--dropout 0.1", 2},
+        {"padded", "--dropout 0.1", 4},
+        {"packed", "--pack --compile", 2},
+        {"dpo", "--objective dpo", 2},
+        {"tokens", "--add-tokens Story,cubs", 2},
+        {"classify", "--task classify", 2},
+        {"embed", "--task embed --dropout 0.1", 2},
+        {"embed", "--task embed --dropout 0.1", 3},
     };
     if (!can_run())
         return;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        const char *rows = strcmp(runs[i].name, "dpo") == 0        ? pairs()
+        const bool embed = strcmp(runs[i].name, "embed") == 0;
+        const char *rows = embed                                   ? triplets()
+                           : strcmp(runs[i].name, "dpo") == 0      ? pairs()
                            : strcmp(runs[i].name, "classify") == 0 ? labelled()
                                                                    : data();
         const char *one = check_temporary(runs[i].name), *many = check_temporary("ranks");
         char options[600];
         snprintf(options, sizeof options,
-                 "%s --data %s --val-split 0.1 --steps 5 --length 48 --accumulate 4 --batch-size 2 "
-                 "--val-every 2 --lr 2e-4 --overwrite",
+                 "%s --data %s --val-split 0.1 --steps 5 --length 48 --accumulate 4 --val-every 2 "
+                 "--lr 2e-4 --overwrite",
                  runs[i].options, rows);
         if (i == 0 || strcmp(runs[i].name, runs[i - 1].name) != 0)
-            CHECK_EQ_INT(train(0, "%s --out %s", options, one).code, 0);
-        const output o = train(runs[i].ranks, "%s --out %s", options, many);
+            CHECK_EQ_INT(train(0, "%s --batch-size %d --out %s", options, embed ? 6 : 2, one).code,
+                         0);
+        const output o = train(runs[i].ranks, "%s --batch-size %d --out %s", options,
+                               embed ? 6 / runs[i].ranks : 2, many);
         if (!CHECK_EQ_INT(o.code, 0))
             printf("%s\n", o.err);
         char ranks[32];
@@ -217,21 +239,30 @@ static void max_memory_is_of_each_rank(void)
 {
     if (!can_run())
         return;
+    static const char *const tasks[] = {"--batch-size 8 --accumulate 2", "--task embed"};
     const char *one = check_temporary("enough"), *many = check_temporary("short");
-    const char *options = "--steps 3 --length 48 --accumulate 2 --batch-size 8 --overwrite";
-    CHECK_EQ_INT(train(0, "--data %s %s --out %s", data(), options, one).code, 0);
-    output o = train(2, "--data %s %s --out %s --max-memory 0.03", data(), options, many);
-    if (!CHECK_EQ_INT(o.code, 0))
-        printf("%s\n", o.err);
-    CHECK_RELATIVE(memory_each(&o), 0.03e9, 1e-3);
-    CHECK_CONTAINS(o.err, "out of memory; from now on batches are computed");
-    const curve a = read_curve(one), b = read_curve(many);
-    CHECK_EQ_INT(b.n, a.n);
-    for (int s = 0; s < a.n; s++) {
-        CHECK(off(b.loss[s], a.loss[s]) <= 1e-6);
-        CHECK(off(b.norm[s], a.norm[s]) <= 1e-5);
+    output o;
+    for (int i = 0; i < 2; i++) {
+        const char *rows = i == 0 ? data() : triplets(), *size = i == 0 ? "" : "--batch-size 32";
+        const char *half = i == 0 ? "" : "--batch-size 16", *memory = i == 0 ? "0.03" : "0.05";
+        const char *options = "--steps 3 --length 48 --overwrite";
+        CHECK_EQ_INT(
+            train(0, "--data %s %s %s %s --out %s", rows, options, tasks[i], size, one).code, 0);
+        o = train(2, "--data %s %s %s %s --out %s --max-memory %s", rows, options, tasks[i], half,
+                  many, memory);
+        if (!CHECK_EQ_INT(o.code, 0))
+            printf("%s\n", o.err);
+        CHECK_RELATIVE(memory_each(&o), strtod(memory, NULL) * 1e9, 1e-3);
+        CHECK_CONTAINS(o.err, "out of memory; from now on batches are computed");
+        const curve a = read_curve(one), b = read_curve(many);
+        CHECK_EQ_INT(b.n, a.n);
+        for (int s = 0; s < a.n; s++) {
+            CHECK(off(b.loss[s], a.loss[s]) <= 1e-6);
+            CHECK(off(b.norm[s], a.norm[s]) <= 1e-5);
+        }
     }
-    o = train(2, "--data %s %s --out %s --max-memory 0.016", data(), options, many);
+    o = train(2, "--data %s --steps 1 %s --out %s --max-memory 0.016 --overwrite", data(), tasks[0],
+              many);
     check_failure(&o, "memory limit reached");
 }
 

@@ -6,147 +6,14 @@
 #include <string.h>
 
 #include "tests/check.h"
-#include "tests/train/runs.h"
+#include "tests/train/embedders.h"
 #include "weft/batch.h"
-
-enum { STEPS = 8, EXAMPLES = 5, MOST_TEXTS = 4, MOST_LENGTH = 16 };
-
-typedef struct golden {
-    const char *name, *objective;
-    const char *model; /* NULL: bert */
-    weft_objective_options options;
-} golden;
-
-static const golden goldens[] = {
-    {"ranking", "ranking", NULL, {.scale = 0}},
-    {"negatives", "ranking", NULL, {.scale = 0}},
-    {"equal", "ranking", NULL, {.scale = 0}},
-    {"cached", "ranking", NULL, {.scale = 0}},
-    {"triplet", "triplet", NULL, {.scale = 0}},
-    {"cosent", "cosent", NULL, {.scale = 0}},
-    {"cosine", "cosine", NULL, {.scale = 0}},
-    {"dimensions", "ranking", NULL, {.dimensions = {.n = 3, .at = {32, 16, 8}}}},
-    {"decoder", "ranking", "embedder-qwen3", {.scale = 0}},
-};
-enum { N_GOLDENS = sizeof goldens / sizeof *goldens };
-
-typedef struct numbers {
-    int texts;
-    int64_t length;
-    int32_t ids[STEPS * MOST_TEXTS * EXAMPLES * MOST_LENGTH];
-    int32_t lengths[STEPS * MOST_TEXTS * EXAMPLES];
-    float scores[STEPS * EXAMPLES];
-    double loss[STEPS], norm[STEPS];
-    bool scored;
-} numbers;
-
-static bool read_golden(const char *name, numbers *out)
-{
-    char path[128];
-    weft_safetensors *file;
-    snprintf(path, sizeof path, "train/embed/%s.safetensors", name);
-    if (!CHECK_OK(weft_safetensors_open(check_fixture(path), &file)))
-        return false;
-    weft_scope_open();
-    weft_array *ids = weft_safetensors_get(file, "ids"); /* (STEPS, rows, length) */
-    weft_array *lengths = weft_safetensors_get(file, "lengths");
-    out->texts = (int)weft_dim(ids, 1) / EXAMPLES;
-    out->length = weft_dim(ids, 2);
-    bool good =
-        CHECK(out->texts <= MOST_TEXTS && out->length <= MOST_LENGTH) &&
-        CHECK_OK(weft_read(ids, WEFT_INT32, out->ids, weft_size(ids))) &&
-        CHECK_OK(weft_read(lengths, WEFT_INT32, out->lengths, weft_size(lengths))) &&
-        CHECK_OK(weft_read(weft_safetensors_get(file, "loss"), WEFT_FLOAT64, out->loss, STEPS)) &&
-        CHECK_OK(
-            weft_read(weft_safetensors_get(file, "grad_norm"), WEFT_FLOAT64, out->norm, STEPS));
-    out->scored = weft_safetensors_find(file, "scores") >= 0;
-    if (good && out->scored)
-        good = CHECK_OK(weft_read(weft_safetensors_get(file, "scores"), WEFT_FLOAT32, out->scores,
-                                  STEPS * EXAMPLES));
-    weft_scope_close(NULL);
-    weft_safetensors_close(file);
-    return good;
-}
-
-/* Adds an example; text k is that of row `first` + k * EXAMPLES. */
-static weft_status add_example(weft_dataset *d, const numbers *n, int64_t first, const float *score)
-{
-    int32_t ids[MOST_TEXTS][MOST_LENGTH + 1] = {{0}};
-    float weights[MOST_TEXTS][MOST_LENGTH + 1] = {{0}};
-    weft_sample texts[MOST_TEXTS];
-    for (int k = 0; k < n->texts; k++) {
-        const int64_t row = first + (int64_t)k * EXAMPLES;
-        const int32_t length = n->lengths[row];
-        memcpy(ids[k], n->ids + row * n->length, (size_t)length * sizeof(int32_t));
-        weights[k][length] = 1;
-        texts[k] = (weft_sample){ids[k], weights[k], length + 1, 0};
-    }
-    return weft_dataset_add_texts(d, texts, n->texts, score);
-}
-
-static weft_dataset *dataset_of(const numbers *n, int step)
-{
-    weft_dataset *d = NULL;
-    CHECK_OK(weft_dataset_new(0, &d));
-    for (int64_t e = 0; d && e < EXAMPLES; e++)
-        CHECK_OK(add_example(d, n, (int64_t)step * n->texts * EXAMPLES + e,
-                             n->scored ? &n->scores[step * EXAMPLES + e] : NULL));
-    return d;
-}
-
-typedef struct setting {
-    weft_model *model;
-    weft_embed_settings embed;
-    weft_trainer *trainer;
-} setting;
-
-static bool open_setting(const golden *g, int64_t micro, bool adapter, setting *s)
-{
-    char path[128];
-    snprintf(path, sizeof path, "models/%s", g->model ? g->model : "bert");
-    *s = (setting){0};
-    if (!CHECK_OK(weft_model_load(check_fixture(path), NULL, &s->model)) ||
-        !CHECK_OK(weft_embed_settings_load(check_fixture(path), NULL, &s->embed)))
-        return false;
-    weft_module *tree = weft_model_module(s->model);
-    if (adapter) {
-        weft_random_seed(5);
-        CHECK_OK(weft_nn_lora_inject(
-            tree, &(weft_nn_lora_options){.rank = 4,
-                                          .alpha = 8,
-                                          .dropout = 0.3,
-                                          .targets = (const char *[]){WEFT_LORA_ALL_LINEAR},
-                                          .n_targets = 1}));
-    } else {
-        weft_nn_unfreeze(tree);
-    }
-    weft_trainer_options o = {.objective = weft_objective_named(g->objective),
-                              .objective_options = g->options,
-                              .micro_batch = micro,
-                              .lr = 1e-3,
-                              .weight_decay = 0.01};
-    o.objective_options.embed = &s->embed;
-    return CHECK_OK(weft_trainer_new(s->model, &o, &s->trainer));
-}
-
-static void close_setting(setting *s)
-{
-    weft_trainer_free(s->trainer);
-    weft_embed_settings_free(&s->embed);
-    weft_model_free(s->model);
-}
 
 /* One update with the examples of a step. */
 static bool step(setting *s, const numbers *n, int i, weft_train_report *report)
 {
     weft_dataset *data = dataset_of(n, i);
-    weft_batches *batches = NULL;
-    weft_batch batch = {0};
-    const bool good = CHECK_OK(weft_batches_new(data, EXAMPLES, 0, &batches)) &&
-                      CHECK_OK(weft_batches_at(batches, 0, &batch)) &&
-                      CHECK_OK(weft_trainer_step(s->trainer, &batch, 1, 1, report));
-    weft_batch_free(&batch);
-    weft_batches_free(batches);
+    const bool good = CHECK_OK(update(s, data, report));
     weft_dataset_free(data);
     return good;
 }
@@ -174,15 +41,15 @@ static void run(const golden *g, int64_t micro)
 
 static void every_loss_is_sentence_transformers(void)
 {
-    for (int i = 0; i < N_GOLDENS; i++)
-        run(&goldens[i], 0);
+    for (int i = 0; i < N_EMBED_GOLDENS; i++)
+        run(&embed_goldens[i], 0);
 }
 
 static void parts_give_the_same_losses(void)
 {
-    for (int i = 0; i < N_GOLDENS; i++) {
+    for (int i = 0; i < N_EMBED_GOLDENS; i++) {
         for (int64_t micro = 1; micro < EXAMPLES; micro += check_few() ? 3 : 1)
-            run(&goldens[i], micro);
+            run(&embed_goldens[i], micro);
     }
 }
 
@@ -196,7 +63,7 @@ static void parts_have_the_dropout_of_the_batch(void)
     for (int i = 0; i < 2; i++) {
         setting s;
         weft_train_report *r = i ? &parts : &whole;
-        if (open_setting(&goldens[1], i ? 2 : 0, true, &s)) {
+        if (open_setting(&embed_goldens[1], i ? 2 : 0, true, &s)) {
             for (int k = 0; k < 3; k++)
                 step(&s, &n, k, r);
         }
@@ -212,7 +79,7 @@ static void other_data_is_refused(void)
 {
     numbers n;
     setting s;
-    if (!read_golden("ranking", &n) || !open_setting(&goldens[4], 0, false, &s))
+    if (!read_golden("ranking", &n) || !open_setting(&embed_goldens[4], 0, false, &s))
         return;
     weft_dataset *data = dataset_of(&n, 0);
     weft_batches *batches = NULL;
