@@ -81,16 +81,21 @@ static const char *class_of(const weft_config *config)
     return name;
 }
 
+bool weft__classifier_is_class(const weft_config *config)
+{
+    const char *name = class_of(config);
+    return name && weft__ends_with(name, ending);
+}
+
 /* Without id2label the number of labels is num_labels, or 2. */
 weft_status weft__classifier_labels(const weft_config *config, weft_labels *out)
 {
-    const char *name = class_of(config);
     const weft__json names = weft__config_at_top(config, "id2label");
     *out = (weft_labels){.open = false};
     const int64_t n = names.value && json_object_is_type(names.value, json_type_object)
                           ? json_object_object_length(names.value)
                           : weft_config_int(config, "num_labels", 2);
-    if (name == NULL || !weft__ends_with(name, ending) || n < 2 || n > INT16_MAX ||
+    if (!weft__classifier_is_class(config) || n < 2 || n > INT16_MAX ||
         strcmp(weft_config_string(config, "problem_type", problem), problem) != 0)
         return WEFT_OK;
     const weft_status status = weft__classifier_names(&names, n, "the head", out);

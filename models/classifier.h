@@ -12,6 +12,8 @@ weft_status weft__classifier_names(const weft__json *id2label, int64_t n, const 
 /* The labels of a config.json whose class is ...ForSequenceClassification; none for other classes,
  * for a single row (regression) and for texts with several labels each. Free them. */
 weft_status weft__classifier_labels(const weft_config *config, weft_labels *out);
+/* Whether the class is ...ForSequenceClassification. */
+bool weft__classifier_is_class(const weft_config *config);
 /* The modules whose weights have a row for each label, by the class of the model; NULL at the end.
  */
 extern const char *const weft__label_rows[];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/io/text.h"
+#include "models/names.h"
 
 const weft_model_family *weft__family_of_text(const weft_model_family *family)
 {
@@ -63,7 +64,8 @@ static bool is_whole(const weft__tensor_name *t)
 
 static bool is_complete(const char *path)
 {
-    return strncmp(path, "model.", 6) == 0 || strncmp(path, "lm_head.", 8) == 0;
+    return strncmp(path, "model.", 6) == 0 || strncmp(path, "lm_head.", 8) == 0 ||
+           weft__is_label_head(path);
 }
 
 static bool equals(const char *entry, const char *at, const char *end)

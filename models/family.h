@@ -7,7 +7,7 @@
 
 /* A tensor of a layer: `gguf` "attn_q" and `path` "self_attn.q_proj" stand for its weight and its
  * bias, unless `gguf` has a dot or `path` ends with ".weight". A path that begins with "model." or
- * "lm_head." is complete. */
+ * "lm_head.", or is of a head for labels, is complete. */
 typedef struct weft__tensor_name {
     const char *gguf, *path;
     const char *stored; /* in transformers' checkpoints, complete, of expert 0 where each is stored

@@ -31,6 +31,14 @@ const weft__tensor_name weft__bert_names[] = {
     {"ffn_up", "intermediate.dense", NULL},
     {"ffn_down", "output.dense", NULL},
     {"layer_output_norm", "output.LayerNorm", NULL},
+    {"cls.weight", "model.pooler.dense.weight", NULL}, /* files are read as BERT's */
+    {"cls.bias", "model.pooler.dense.bias", NULL},
+    {"cls.output.weight", "classifier.weight", NULL},
+    {"cls.output.bias", "classifier.bias", NULL},
+    {"cls.weight", "classifier.dense.weight", NULL}, /* RoBERTa's */
+    {"cls.bias", "classifier.dense.bias", NULL},
+    {"cls.output.weight", "classifier.out_proj.weight", NULL},
+    {"cls.output.bias", "classifier.out_proj.bias", NULL},
     {NULL, NULL, NULL},
 };
 const char weft__bert_layers[] = "model.encoder.layer.", weft__bert_pooler[] = "model.pooler.";
@@ -63,6 +71,13 @@ weft_status weft__bert_write(weft__gguf_facts *f)
     return weft__gguf_put_activation(f, c.hidden_act);
 }
 
+static weft_status write(weft__gguf_facts *f)
+{
+    if (f->head && weft_nn_find(weft_model_module(f->model), "model.pooler.dense.weight") == NULL)
+        return weft__gguf_refuse(f, "a classifier without a pooler");
+    return weft__bert_write(f);
+}
+
 static void read(weft__gguf_reader *r)
 {
     const int types = weft_gguf_find(r->file, "token_types.weight");
@@ -79,10 +94,11 @@ static const weft__family own = {
     .gguf = &(const weft__gguf_arch){.name = "bert",
                                      .unrotated = true,
                                      .layer_norms = true,
-                                     .dropped = weft__bert_pooler,
+                                     .of_head = weft__bert_pooler,
+                                     .classifies = true,
                                      .describe = weft__bert_describe,
                                      .read = read,
-                                     .write = weft__bert_write},
+                                     .write = write},
 };
 
 WEFT__ENCODER(bert, "bert", BertModel, &own);

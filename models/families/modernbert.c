@@ -287,6 +287,10 @@ static const weft__tensor_name names[] = {
     {"ffn_norm", "mlp_norm", NULL},
     {"ffn_up", "mlp.Wi", NULL},
     {"ffn_down", "mlp.Wo", NULL},
+    {"cls.weight", "head.dense.weight", NULL},
+    {"cls.norm.weight", "head.norm.weight", NULL},
+    {"cls.output.weight", "classifier.weight", NULL},
+    {"cls.output.bias", "classifier.bias", NULL},
     {NULL, NULL, NULL},
 };
 
@@ -328,6 +332,9 @@ static void read(weft__gguf_reader *r)
         &r->out, "rope_local_base_freq",
         weft__gguf_number(r, "rope.freq_base_swa", weft__gguf_number(r, "rope.freq_base", 10000)));
     weft__gguf_read_activation(r, "hidden_activation");
+    if (weft__gguf_integer(r, "classifier.pooling_type", 1) ==
+        1) /* files without it are of means */
+        weft__text_format(&r->out, ",\"classifier_pooling\":\"mean\"");
 }
 
 static weft_status write(weft__gguf_facts *f)
@@ -336,8 +343,16 @@ static weft_status write(weft__gguf_facts *f)
     if (weft_config_read(f->config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
         return weft_error_status();
     weft__gguf_put_encoder(f);
-    if (c.norm_bias || c.attention_bias || c.mlp_bias)
+    if (c.norm_bias || c.attention_bias || c.mlp_bias ||
+        (f->head && weft_config_bool(f->config, "classifier_bias", false)))
         return weft__gguf_refuse(f, "a bias");
+    if (f->head) {
+        const char *pooling = weft_config_string(f->config, "classifier_pooling", "cls");
+        const char *activation = weft_config_string(f->config, "classifier_activation", "gelu");
+        weft__gguf_put_integer(f, "classifier.pooling_type", strcmp(pooling, "mean") == 0 ? 1 : 2);
+        if (strncmp(activation, "gelu", 4) != 0)
+            return weft__gguf_refuse(f, "an activation other than gelu");
+    }
     return weft__gguf_put_activation(f, c.hidden_activation);
 }
 
@@ -350,6 +365,7 @@ static const weft__family own = {
                                      .two_rotations = true,
                                      .windows = WEFT__GGUF_SOME,
                                      .two_sided = true,
+                                     .classifies = true,
                                      .describe = describe,
                                      .read = read,
                                      .write = write},

@@ -8,11 +8,17 @@ static const weft_config_field fields[] = {
     WEFT__LATE_WINDOWS,
 };
 
+static const weft__tensor_name names[] = {
+    {"cls.output.weight", "score.weight", NULL},
+    {NULL, NULL, NULL},
+};
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults = &(const weft__decoder_config){.theta = 10000, .qk_norm = true},
     .windows = WEFT__WINDOW_LATE,
-    .gguf = &(const weft__gguf_arch){.name = "qwen3"},
+    .names = names,
+    .gguf = &(const weft__gguf_arch){.name = "qwen3", .classifies = true},
 };
 
 WEFT__FAMILY(qwen3, Qwen3ForCausalLM, .own = &own);

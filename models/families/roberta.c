@@ -40,6 +40,7 @@ static const weft__family own = {
                                      .unrotated = true,
                                      .layer_norms = true,
                                      .dropped = weft__bert_pooler,
+                                     .classifies = true,
                                      .describe = weft__bert_describe,
                                      .convert = convert,
                                      .write = weft__bert_write},

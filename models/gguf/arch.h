@@ -48,8 +48,11 @@ typedef struct weft__gguf_arch {
     /* Of encoders: describes the model as a decoder with the same sizes, by
      * weft__gguf_encoder_sizes. NULL: a decoder. */
     weft_status (*describe)(weft__gguf_facts *facts);
-    bool linears;        /* files may have two linears after the pooling */
-    const char *dropped; /* begins the paths of parameters that files do not have; NULL: none */
+    bool linears; /* files may have two linears after the pooling */
+    /* Begin the paths of parameters that files do not have, and that only files of classifiers
+     * have; NULL: none. */
+    const char *dropped, *of_head;
+    bool classifies; /* files may have a head for labels, whose tensors `names` has */
     weft__gguf_latents latents;
     bool plain_shares;  /* the weights of chosen experts add up to 1 only if the file says so */
     double norm_offset; /* offset that was added to the norms' gains */
@@ -180,6 +183,7 @@ struct weft__gguf_facts {
     weft_rope_options ropes[2];
     int64_t n_layers, heads, kv_heads, head_dim;
     const weft__layer *windowed; /* the first layer with a window; NULL: none */
+    bool head;                   /* the file has a head for labels, or with one row (head.c) */
     bool untied;         /* the file has an output matrix although the model's is the embedding */
     double query_factor; /* factor for the queries, to match the format's scale of scores */
     /* Divisors of frequencies, which the format stores as tensors, and their names. */
@@ -206,6 +210,20 @@ bool weft__gguf_is_linear(const char *tensor);
 /* Writes the pooling of a model's folder or GGUF file, and sets `linears`. */
 weft_status weft__gguf_put_pooling(weft__gguf_facts *facts, const char *source);
 
+/* head.c. Sets `head`. WEFT_UNSUPPORTED for a head that files of the architecture cannot have. */
+weft_status weft__gguf_find_head(weft__gguf_facts *facts);
+/* Whether files do not have a parameter. */
+bool weft__gguf_is_dropped(const weft__gguf_facts *facts, const char *path);
+/* The labels, and how a text becomes a vector. */
+weft_status weft__gguf_put_head(weft__gguf_facts *facts);
+/* A head with one row is not in the tree: calls `add` for its tensors. */
+typedef weft_status weft__gguf_add(void *context, const char *name, weft_array *a);
+weft_status weft__gguf_each_of_head(const weft__gguf_facts *facts, weft__gguf_add *add,
+                                    void *context);
+/* From a file to config.json: the class and the labels. WEFT_UNSUPPORTED for a head with one row.
+ */
+weft_status weft__gguf_read_head(weft__gguf_reader *r);
+
 /* WEFT_UNSUPPORTED: `what` cannot be in files of this architecture. */
 weft_status weft__gguf_refuse(const weft__gguf_facts *facts, const char *what);
 /* For `write`: refuses biases of o_proj and of the MLP, which readers of most architectures lack.
@@ -228,6 +246,8 @@ void weft__gguf_put_number(weft__gguf_facts *facts, const char *name, double x);
 weft_status weft__gguf_put_ids(weft__gguf_facts *facts, const char *name, const int32_t *ids,
                                int n);
 void weft__gguf_put_text(weft__gguf_facts *facts, const char *name, const char *text);
+/* Room for n texts, which the caller sets; NULL: out of memory. */
+weft_gguf_string *weft__gguf_put_texts(weft__gguf_facts *facts, const char *name, int64_t n);
 
 /* Collects facts from the model; `where` begins messages. WEFT_UNSUPPORTED if the format has no
  * architecture for the model. Release them also after a failure. */

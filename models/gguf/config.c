@@ -541,8 +541,10 @@ static weft_status put_all(weft__gguf_reader *r)
     weft_status status = check(r);
     if (status != WEFT_OK)
         return status;
-    weft__text_format(&r->out, "{\"model_type\":\"%s\",\"architectures\":[\"%s\"]",
-                      r->family->model_type, r->family->architecture);
+    weft__text_format(&r->out, "{\"model_type\":\"%s\"", r->family->model_type);
+    status = weft__gguf_read_head(r);
+    if (status != WEFT_OK)
+        return status;
     weft__gguf_copy(r, "hidden_size", "embedding_length");
     weft__gguf_copy(r, "num_hidden_layers", "block_count");
     weft__gguf_add_integer(r, "intermediate_size", weft__gguf_first(r, "feed_forward_length"));

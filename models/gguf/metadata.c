@@ -83,6 +83,14 @@ weft_status weft__gguf_put_ids(weft__gguf_facts *f, const char *name, const int3
     return WEFT_OK;
 }
 
+weft_gguf_string *weft__gguf_put_texts(weft__gguf_facts *f, const char *name, int64_t n)
+{
+    weft_gguf_string *list = put_list(f, name, WEFT_GGUF_STRING, n, sizeof *list);
+    if (list)
+        f->values.values[f->values.n - 1].strings = list;
+    return list;
+}
+
 typedef int64_t of_layer(const weft__gguf_facts *f, const weft__layer *layer);
 
 static int64_t width_of(const weft__gguf_facts *f, const weft__layer *layer)
@@ -159,8 +167,6 @@ weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf
                               .family = family->own,
                               .arch = weft__gguf_arch_of(family),
                               .where = where};
-    if (weft_model_info_of(model)->n_labels > 0)
-        return weft_fail(WEFT_UNSUPPORTED, "%s: a classifier as a GGUF file is unsupported", where);
     if (out->arch == NULL)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s models have no GGUF architecture", where,
                          family->model_type);
@@ -180,7 +186,7 @@ weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf
     while (out->arch->next && !out->arch->fits(out))
         out->arch = out->arch->next;
     out->query_factor = query_factor(out);
-    return WEFT_OK;
+    return weft__gguf_find_head(out);
 }
 
 bool weft__gguf_name(const weft__gguf_facts *f, const char *path, char *out, size_t size)
@@ -393,5 +399,7 @@ weft_status weft__gguf_describe(weft__gguf_facts *f)
         status = put_windows(f);
     if (status == WEFT_OK)
         put_experts(f);
+    if (status == WEFT_OK && f->head)
+        status = weft__gguf_put_head(f);
     return status == WEFT_OK && f->arch->write ? f->arch->write(f) : status;
 }

@@ -127,7 +127,8 @@ static weft_array *matrix(const saver *s, const char *path, const char *name, we
     const int64_t row = weft_dim(a, -1);
     const weft_encoding *e = weft_gguf_encoding(type);
     if (strcmp(type, "F32") == 0 || strstr(name, "ffn_gate_inp.") ||
-        strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0)
+        strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0 ||
+        strncmp(name, "cls.", 4) == 0)
         return weft_astype(a, WEFT_FLOAT32);
     if (strcmp(type, "BF16") == 0)
         return weft_astype(a, WEFT_BFLOAT16);
@@ -228,11 +229,10 @@ static weft_status add_named(saver *s, const char *path, const source *from)
 static weft_status add_parameter(void *context, const weft_nn_item *item)
 {
     saver *s = context;
-    const char *dropped = s->facts.arch->dropped;
     source from = {(char *)item->path, item->slot->address, 0};
     char path[WEFT_NN_PATH];
     weft_status status = WEFT_OK;
-    if (dropped && strncmp(item->path, dropped, strlen(dropped)) == 0)
+    if (weft__gguf_is_dropped(&s->facts, item->path))
         return WEFT_OK;
     if (weft__name_to_gguf(s->facts.family, item->path, path, sizeof path) ||
         !weft__part_name(item->path, 0, path, sizeof path))
@@ -251,6 +251,11 @@ static weft_status add_output(saver *s)
     weft_array **embedding =
         weft_nn_find(weft_model_module(s->facts.model), "model.embed_tokens.weight");
     return add_named(s, path, &(source){(char *)path, embedding, 0});
+}
+
+static weft_status add_of_head(void *context, const char *name, weft_array *a)
+{
+    return add(context, name, &(source){NULL, NULL, 0}, a);
 }
 
 static weft_array *make(void *context, int i)
@@ -368,7 +373,7 @@ static weft_status save(saver *s, const char *text)
     status = weft__gguf_describe(f);
     if (status == WEFT_OK)
         status = weft__gguf_put_sampling(f);
-    if (status == WEFT_OK && s->from.settings)
+    if (status == WEFT_OK && s->from.settings && !f->head)
         status = weft__gguf_put_pooling(f, s->from.settings);
     for (int i = 0; i < f->n_divisors && status == WEFT_OK; i++)
         status = add(s, f->divisor_names[i], &(source){NULL, NULL, 0}, f->divisors[i]);
@@ -379,6 +384,8 @@ static weft_status save(saver *s, const char *text)
         status = weft_nn_visit(weft_model_module(f->model), add_parameter, s);
     if (status == WEFT_OK && f->untied)
         status = add_output(s);
+    if (status == WEFT_OK && f->head)
+        status = weft__gguf_each_of_head(f, add_of_head, s);
     if (s->from.types)
         *s->from.types = s->types;
     const char *most = f->type ? f->type : s->types.n > 0 ? s->types.at[0].name : "F32";

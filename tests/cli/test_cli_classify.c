@@ -176,7 +176,6 @@ static void bad_options_are_refused(void)
     } uses[] = {
         {"generate storyteller --adapter %s/best -p x", "a classifier of 2 labels", 1},
         {"eval storyteller --adapter %s/best --data rows --context 8", "without --context", 1},
-        {"fuse storyteller %s/best none.gguf", "of a classifier", 1},
         {"fuse storyteller %s/best none --quantize 4", "of a classifier", 1},
         {"fuse storyteller %s/best none --data rows", "which weft eval measures", 1},
         {"classify storyteller --adapter %s/best x --labels a,b", "labels of its own", 1},
@@ -305,7 +304,6 @@ static void other_uses_of_a_classifier_are_refused(void)
         {"train BASE/last --task classify --data OTHER --out FAR",
          "label: expected one of the labels court, animals, got 'other'"},
         {"train BASE/last --objective dpo --data PAIRS --out FAR", "expected --task classify"},
-        {"convert BASE/last FAR.gguf", "a classifier as a GGUF file is unsupported"},
         {"convert BASE/last FAR --bits 4",
          "a classifier as a quantized model in MLX's format is unsupported"},
         {"generate BASE/last -p x", "a classifier of 2 labels"},

@@ -238,8 +238,6 @@ static void other_uses_are_refused(void)
                                   &(weft_trainer_options){.objective = &weft_objective_ranking},
                                   &trainer),
                  WEFT_UNSUPPORTED);
-    CHECK_STATUS(weft_model_check_gguf(model), WEFT_UNSUPPORTED);
-    CHECK_CONTAINS(weft_error_message(), "a classifier as a GGUF file is unsupported");
     CHECK_STATUS(weft_score(model, &request, 1, NULL, &scored), WEFT_UNSUPPORTED);
     CHECK_CONTAINS(weft_error_message(), "score: the model is a classifier of 3 labels");
     for (int i = 0; i < 2; i++) {

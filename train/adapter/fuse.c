@@ -223,10 +223,10 @@ static weft_status edit(void *context, weft_model *model)
         status = weft_nn_visit_modules(tree, add_tokens, &f->adapted);
     if (status == WEFT_OK)
         status = find_form(f, model);
-    if (status == WEFT_OK && weft_model_info_of(model)->n_labels > 0 && !f->dense)
+    if (status == WEFT_OK && weft_model_info_of(model)->n_labels > 0 && !f->dense && !f->to_gguf)
         status = weft_fail(WEFT_UNSUPPORTED,
                            "fuse: %s is of a classifier: expected a folder without quantized "
-                           "matrices",
+                           "matrices, or a GGUF file",
                            f->adapter);
     if (status == WEFT_OK)
         status = write_overrides(f);

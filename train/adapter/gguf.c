@@ -14,6 +14,11 @@
 /* The tensor names and row orders of the model. Free it with facts_free. */
 static weft_status facts_new(weft_model *model, const char *where, weft__gguf_facts **out)
 {
+    if (weft_model_info_of(model)->n_labels > 0)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "%s: an adapter of a classifier, which has its head, is unsupported in a "
+                         "GGUF file",
+                         where);
     *out = weft_calloc(1, sizeof **out);
     return *out ? weft__gguf_facts_of(model, where, *out)
                 : weft__out_of_memory(where, "the adapter");
@@ -125,17 +130,10 @@ static weft_status add_half(const weft__gguf_facts *f, const weft__adapter_entry
     return status;
 }
 
-/* Adapters of what files of the model do not have are left out, as that is. */
-static bool is_dropped(const weft__gguf_facts *f, const weft__adapter_entry *e)
-{
-    const char *dropped = f->arch->dropped;
-    return dropped && strncmp(e->path, dropped, strlen(dropped)) == 0;
-}
-
 static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entry *e, double alpha,
                              weft__names *names, weft_array **arrays)
 {
-    int n = is_dropped(f, e) ? 0 : 1;
+    int n = weft__gguf_is_dropped(f, e->path) ? 0 : 1; /* left out, as the parameters are */
     weft_status status = WEFT_OK;
     for (int half = 0; half < n && status == WEFT_OK; half++)
         status = add_half(f, e, half, alpha, names, arrays, &n);
@@ -183,8 +181,9 @@ static weft_status write_or_check(weft_model *model, const char *path, const cha
     if (status == WEFT_OK)
         status = facts_new(model, path ? path : "adapter", &facts);
     for (int i = 0; status == WEFT_OK && !path && i < list.n; i++)
-        status =
-            is_dropped(facts, &list.at[i]) ? WEFT_OK : name_entry(facts, &list.at[i], 0, base, &n);
+        status = weft__gguf_is_dropped(facts, list.at[i].path)
+                     ? WEFT_OK
+                     : name_entry(facts, &list.at[i], 0, base, &n);
     if (status == WEFT_OK && path)
         status = write(facts, &list, base_name);
     weft_scope_close(NULL);
