@@ -58,15 +58,15 @@ static bool linear_name(const char *stack, int64_t e, bool mixtral, char *out, s
     return false;
 }
 
-/* The factor of the linear's adapter of rank R. */
-static weft_status scale_of(const reading *r, const char *linear, int64_t R, double *out)
+weft_status weft__adapter_scale_of(const weft__adapter_config *config, const char *linear,
+                                   int64_t R, double *out)
 {
     double alpha = 0;
     char name[WEFT_NN_PATH + 64];
-    weft__name_in(r->config->naming, linear, name, sizeof name);
-    const weft_status status = weft__adapter_pattern_find(&r->config->alphas, name, &alpha);
-    alpha = alpha == 0 ? r->config->alpha : alpha;
-    *out = alpha / (r->config->rslora ? sqrt((double)R) : (double)R);
+    weft__name_in(config->naming, linear, name, sizeof name);
+    const weft_status status = weft__adapter_pattern_find(&config->alphas, name, &alpha);
+    alpha = alpha == 0 ? config->alpha : alpha;
+    *out = alpha / (config->rslora ? sqrt((double)R) : (double)R);
     return status;
 }
 
@@ -104,7 +104,7 @@ static weft_status scale_of_experts(const reading *r, const char *stack, bool mi
     for (int64_t e = 0; status == WEFT_OK && e < n; e++) {
         double scale = 1;
         if (linear_name(stack, e, mixtral, linear, sizeof linear))
-            status = scale_of(r, linear, R, &scale);
+            status = weft__adapter_scale_of(r->config, linear, R, &scale);
         if (status == WEFT_OK && e > 0 && scale != *out)
             status = weft_fail(WEFT_UNSUPPORTED,
                                "%s: alpha_pattern: another alpha for some experts is unsupported",
@@ -180,10 +180,13 @@ static weft_status read_linear(reading *r, weft_module *tree, const char *name)
         entry->A = a;
     else
         entry->B = a;
-    return is_B && weft_ok(a) ? scale_of(r, path, weft_dim(a, -1), &entry->scale) : WEFT_OK;
+    return is_B && weft_ok(a)
+               ? weft__adapter_scale_of(r->config, path, weft_dim(a, -1), &entry->scale)
+               : WEFT_OK;
 }
 
-static weft_status check_config(const weft__adapter_config *c, const char *where)
+weft_status weft__adapter_check_linears(const weft__adapter_config *c, const char *where,
+                                        const char *beside)
 {
     const char *what = c->dora ? "DoRA"
                        : c->whole.value && json_object_array_length(c->whole.value) > 0
@@ -192,10 +195,9 @@ static weft_status check_config(const weft__adapter_config *c, const char *where
                        : c->parameters.value && json_object_array_length(c->parameters.value) > 0
                            ? "target_parameters"
                            : NULL;
-    return what == NULL
-               ? WEFT_OK
-               : weft_fail(WEFT_UNSUPPORTED,
-                           "%s: %s beside adapters of single experts is unsupported", where, what);
+    return what == NULL ? WEFT_OK
+                        : weft_fail(WEFT_UNSUPPORTED, "%s: %s beside adapters of %s is unsupported",
+                                    where, what, beside);
 }
 
 static weft_status read_all(reading *r, weft_module *tree)
@@ -227,7 +229,7 @@ weft_status weft__adapter_load_expert_linears(weft_module *tree, const weft__ada
     weft__adapter_list list = {0};
     reading r = {.config = config, .file = file, .where = where, .out = &list};
     weft_scope_open();
-    weft_status status = check_config(config, where);
+    weft_status status = weft__adapter_check_linears(config, where, "single experts");
     if (status == WEFT_OK)
         status = read_all(&r, tree);
     if (status == WEFT_OK)

@@ -51,7 +51,25 @@ weft_status weft__adapter_read_tensors(weft_module *tree, const weft_safetensors
                                        weft__adapter_tensors *out);
 void weft__adapter_tensors_free(weft__adapter_tensors *tensors);
 
+/* ---- fused.c --------------------------------------------------------------------------------- */
+
+/* Whether the file has adapters of q_proj or up_proj where the tree has one qkv_proj or
+ * gate_up_proj. */
+bool weft__adapter_has_parts(weft_module *tree, const weft_safetensors *file);
+/* Loads such an adapter: the rank of a whole is the sum of its parts'. */
+weft_status weft__adapter_load_parts(weft_module *tree, const weft__adapter_config *config,
+                                     const weft_safetensors *file, const char *where,
+                                     const weft_adapter_options *options);
+
 /* ---- expert_linears.c ----------------------------------------------------------------------- */
+
+/* The factor of the linear's adapter of rank R. */
+weft_status weft__adapter_scale_of(const weft__adapter_config *config, const char *linear,
+                                   int64_t R, double *out);
+/* WEFT_UNSUPPORTED if the adapter has anything but plain adapters of linears; `beside` is what it
+ * has these of. */
+weft_status weft__adapter_check_linears(const weft__adapter_config *config, const char *where,
+                                        const char *beside);
 
 /* Whether the file has adapters of single experts ("P.experts.3.up_proj.lora_A.weight"). */
 bool weft__adapter_has_expert_linears(const weft_safetensors *file);

@@ -384,8 +384,10 @@ static weft_status load_folder(weft_model *model, weft_module *tree, const char 
         status = weft__adapter_use_paths(file, &config.naming);
     if (status == WEFT_OK && model)
         status = weft__adapter_classify(model, folder, file);
+    const bool parts = status == WEFT_OK && model && weft__adapter_has_parts(tree, file);
     if (status == WEFT_OK)
-        status = weft__adapter_has_expert_linears(file)
+        status = parts ? weft__adapter_load_parts(tree, &config, file, folder, options)
+                 : weft__adapter_has_expert_linears(file)
                      ? weft__adapter_load_expert_linears(tree, &config, file, folder, options)
                      : load(tree, &config, file, options);
     weft_safetensors_close(file);
