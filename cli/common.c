@@ -325,8 +325,14 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
         status = cli_set_place(place);
     if (status != WEFT_OK)
         return status;
+    weft_device *devices[WEFT_MODEL_DEVICES];
+    const int n_devices = cli_devices(place, devices);
+    if (n_devices == 0)
+        return WEFT_DEVICE;
     weft_model_options options = {.dtype = cli_weft_dtype(place),
-                                  .device = weft_device_get(cli_device(place)),
+                                  .device = devices[0],
+                                  .devices = devices,
+                                  .n_devices = n_devices,
                                   .gpu_layers = gpu_layers(place),
                                   .stream = place->stream,
                                   .int8_activations = place->activations != 0};

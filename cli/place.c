@@ -49,8 +49,16 @@ void cli_place_json(FILE *file, const cli_place *place)
 
 /* ---- Setting --------------------------------------------------------------------------------- */
 
+bool cli_has_several_devices(const cli_place *place)
+{
+    return place->device != NULL && strchr(place->device, ',') != NULL;
+}
+
 const char *cli_place_complaint(const cli_place *place)
 {
+    if (cli_has_several_devices(place) && (place->stream || place->gpu_layers != CLI_ABSENT))
+        return place->stream ? "--stream is for one --device"
+                             : "--gpu-layers is for one --device: several share all layers";
     const bool cpu = place->device == NULL || strcmp(place->device, "cpu") == 0 ||
                      strncmp(place->device, "cpu:", 4) == 0;
     return cpu && place->gpu_layers != CLI_ABSENT ? "--gpu-layers needs a --device beside the CPU"
@@ -88,12 +96,12 @@ const char *cli_device_complaint(const char *name)
     return why;
 }
 
-/* Opens the device; NULL, with a message that names --device. */
-static weft_device *open_device(const char *name)
+/* Opens the devices: their number; 0, with a message that names --device. */
+static int open_devices(const char *name, weft_device **out)
 {
-    weft_device *device = weft_device_get(name);
-    if (device != NULL)
-        return device;
+    int n;
+    if (weft_devices_get(name, out, WEFT_MODEL_DEVICES, &n) == WEFT_OK)
+        return n;
     char *why = weft_strdup(cli_device_complaint(name));
     if (is_gpu_of_others(name))
         weft_fail(WEFT_DEVICE,
@@ -104,12 +112,17 @@ static weft_device *open_device(const char *name)
         weft_fail(WEFT_DEVICE, "--device %s: %s; weft info --devices lists those of this machine",
                   weft_printable(name), why ? why : "it cannot be used");
     weft_free(why);
-    return NULL;
+    return 0;
+}
+
+int cli_devices(const cli_place *place, weft_device *out[WEFT_MODEL_DEVICES])
+{
+    return open_devices(cli_device(place), out);
 }
 
 weft_status cli_set_place(const cli_place *place)
 {
-    weft_device *device = open_device(cli_device(place));
+    weft_device *all[WEFT_MODEL_DEVICES], *device = cli_devices(place, all) > 0 ? all[0] : NULL;
     if (device != NULL && place->gpu_layers != CLI_ABSENT && !place->stream)
         device = weft_device_get("cpu");
     if (device == NULL)
@@ -302,7 +315,14 @@ weft_status cli_place_settle(const char *path, const cli_place *place, place_use
     if (chosen.settled || (place->device != NULL && place->dtype >= 0))
         return WEFT_OK;
     const weft_group_info ranks = weft_group_info_of(group);
-    place_facts f = {.device = place->device,
+    char first[64];
+    weft_device *opened[WEFT_MODEL_DEVICES];
+    const char *given = place->device;
+    if (cli_has_several_devices(place)) { /* the first one decides the dtype */
+        snprintf(first, sizeof first, "%.*s", (int)strcspn(given, ","), given);
+        given = first;
+    }
+    place_facts f = {.device = given,
                      .has_dtype = place->dtype >= 0,
                      .dtype = place->dtype >= 0 ? dtypes[place->dtype] : 0,
                      .split = place->gpu_layers != CLI_ABSENT && !place->stream,
@@ -314,7 +334,7 @@ weft_status cli_place_settle(const char *path, const cli_place *place, place_use
     read_devices(&f);
     place_choice c = choose(&f);
     weft_status status = agree(group, &f, &c);
-    if (status == WEFT_OK && open_device(c.device) == NULL)
+    if (status == WEFT_OK && open_devices(c.device, opened) == 0)
         status = WEFT_DEVICE;
     if (status != WEFT_OK)
         return status;

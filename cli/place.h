@@ -28,7 +28,8 @@ enum { CLI_DTYPE_AUTO = 3 };
         .name = "device", .kind = CLI_TEXT, .value = "NAME", .environment = "WEFT_DEVICE",         \
         .offset = offsetof(T, place.device),                                                       \
         .help = "where to compute: cpu, vulkan, vulkan:1, ...; weft info --devices lists them; "   \
-                "default: an NVIDIA card if the model fits, otherwise cpu"                         \
+                "several, separated by commas: the layers are spread over them; default: an "      \
+                "NVIDIA card if the model fits, otherwise cpu"                                     \
     }
 #define CLI_THREADS_OPTION(T)                                                                      \
     {                                                                                              \
@@ -111,6 +112,10 @@ weft_status cli_place_settle(const char *path, const cli_place *place, place_use
 /* The device: given, or chosen, or "cpu" before that; and the dtype, as an index into CLI_DTYPES.
  */
 const char *cli_device(const cli_place *place);
+/* Opens it, or the devices if several are given: their number, with the first as out[0]; 0, with a
+ * message that names --device, if one cannot be used. */
+int cli_devices(const cli_place *place, weft_device *out[WEFT_MODEL_DEVICES]);
+bool cli_has_several_devices(const cli_place *place);
 int cli_dtype(const cli_place *place);
 weft_dtype cli_weft_dtype(const cli_place *place); /* 0: auto */
 /* Writes the members "device" and "dtype", each after a comma. */

@@ -27,16 +27,16 @@ bool cli_profile_asked(const cli_place *place)
     return place->profile || place->trace != NULL;
 }
 
-/* Lists the place's device and the CPU, without duplicates. */
+/* Lists the place's devices and the CPU, without duplicates. */
 static int devices_of(const cli_place *place, weft_device **out)
 {
-    weft_device *all[PROFILE_DEVICES] = {weft_device_get(cli_device(place)),
-                                         weft_device_get("cpu")};
-    int n = 0;
-    for (int i = 0; i < PROFILE_DEVICES; i++) {
-        if (all[i] != NULL && (n == 0 || all[i] != out[0]))
-            out[n++] = all[i];
-    }
+    int n = cli_devices(place, out);
+    bool has_cpu = false;
+    weft_device *cpu = weft_device_get("cpu");
+    for (int i = 0; i < n; i++)
+        has_cpu = has_cpu || out[i] == cpu;
+    if (!has_cpu)
+        out[n++] = cpu;
     return n;
 }
 

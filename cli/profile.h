@@ -35,7 +35,7 @@ weft_status cli_profile_save_trace(void);
 
 /* ---- Interface between profile.c and profile_print.c ---------------------------------------- */
 
-enum { PROFILE_DEVICES = 2, PROFILE_PHASES = 4 };
+enum { PROFILE_DEVICES = WEFT_MODEL_DEVICES + 1, PROFILE_PHASES = 4 };
 enum { PROFILE_OPS = 512, PROFILE_KERNELS = 512, PROFILE_COUNTERS = 32 };
 
 /* Measurements of one device. */

@@ -179,6 +179,18 @@ weft_status train_measure(const train_values *v, train_run *r, const train_epoch
  * unknown. */
 int64_t train_memory(const train_values *v);
 
+/* A device over which the layers are spread, if several are given. */
+typedef struct train_device {
+    const char *name;
+    int64_t peak, memory; /* bytes: of arrays since the last reset, and the device's own */
+} train_device;
+
+/* Their number; 0: the model is on one device. */
+int train_devices(const train_values *v, train_device out[WEFT_MODEL_DEVICES]);
+/* As many batches of an update as a trainer computes at the same time, but at least 2. */
+int train_batches_at_a_time(const train_values *v, int64_t accumulate);
+void train_print_devices(const train_device *devices, int n, bool json);
+
 /* Limits the memory of arrays to train_memory. */
 weft_status train_limit_memory(const train_values *v, const train_run *r);
 

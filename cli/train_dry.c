@@ -17,6 +17,8 @@ typedef struct measured {
     int64_t before, after; /* active bytes without and with the optimizer state */
     int64_t peak;          /* maximum of active bytes */
     double seconds;
+    train_device devices[WEFT_MODEL_DEVICES]; /* over which the layers are spread */
+    int n_devices;
 } measured;
 
 /* Bytes of activations and gradients for samples as long as those of the largest batch. */
@@ -62,8 +64,13 @@ int64_t train_memory(const train_values *v)
 {
     if (!isnan(v->max_memory))
         return (int64_t)(v->max_memory * 1e9);
-    const int64_t device = weft_device_memory(weft_default_device()) / train_device_sharers(v),
-                  limit = weft_memory_limit();
+    train_device devices[WEFT_MODEL_DEVICES];
+    const int n = train_devices(v, devices);
+    int64_t device =
+        n > 0 ? 0 : weft_device_memory(weft_default_device()) / train_device_sharers(v);
+    const int64_t limit = weft_memory_limit();
+    for (int i = 0; i < n; i++)
+        device += devices[i].memory;
     return device == 0 && limit == INT64_MAX ? 0 : device == 0 || limit < device ? limit : device;
 }
 
@@ -78,7 +85,7 @@ static int64_t active(const dry_run *d)
  * measured. Reference log-probabilities, which a real run computes first, are set to 0. */
 static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint, measured *out)
 {
-    const int n = d->o->accumulate > 1 ? 2 : 1;
+    const int n = train_batches_at_a_time(d->v, d->o->accumulate);
     weft_trainer_options o = *d->o;
     o.folder = NULL;
     o.checkpoint = checkpoint;
@@ -87,7 +94,9 @@ static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint,
     weft_status status = train_check_cancel(o.cancel);
     if (status == WEFT_OK)
         status = weft_batch_complete(batch, o.objective);
-    const weft_batch batches[] = {*batch, *batch};
+    weft_batch batches[WEFT_MODEL_DEVICES + 1];
+    for (int i = 0; i < n; i++)
+        batches[i] = *batch;
     weft_memory_clear_cache(); /* frees memory cached for the previous batch */
     *out = (measured){.before = active(d)};
     if (status == WEFT_OK)
@@ -101,6 +110,7 @@ static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint,
         status = weft_trainer_step(trainer, batches, n, 0, NULL);
     out->seconds = (cli_seconds() - began) / n * (double)d->o->accumulate;
     out->peak = d->beside ? weft_memory_thread_peak() : weft_memory_peak();
+    out->n_devices = train_devices(d->v, out->devices);
     weft_trainer_free(trainer);
     weft_scope_close(NULL);
     return status;
@@ -358,6 +368,7 @@ static weft_status print_json(const dry_run *d)
     const data_found found = found_of(d);
     if (d->r->data)
         data_json_labels(&found);
+    train_print_devices(d->update.devices, d->update.n_devices, true);
     fputs("\"sample\": [", stdout);
     if (d->r->data) {
         const weft_sample sample = weft_dataset_at(d->r->data, 0);
@@ -381,6 +392,7 @@ static weft_status print_plain(const dry_run *d)
         printf(" of %s", cli_bytes(d->limit));
     printf(", measured with the largest batch, %s x %s tokens\n", cli_count(d->epoch.rows),
            cli_count(d->epoch.columns));
+    train_print_devices(d->update.devices, d->update.n_devices, false);
     if (samples_of(d) < d->epoch.rows / d->epoch.unit)
         printf("             micro-batches of %s, so that they fit\n", cli_count(samples_of(d)));
     printf("             weights %s, trained parameters %s\n", cli_bytes(d->weights),

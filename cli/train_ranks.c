@@ -108,6 +108,11 @@ weft_status train_share_machine(train_values *v, weft_status status)
     if (status != WEFT_OK || place.size == 1)
         return status;
     const char *given = cli_device(&v->place);
+    if (cli_has_several_devices(&v->place))
+        return weft_fail(WEFT_INVALID,
+                         "--device %s: several devices are for one process: with mpirun each "
+                         "process computes on its own",
+                         weft_printable(given));
     const int n = strcmp(given, "cpu") == 0 ? 1 : count_devices(given);
     device_sharers = place.local_size;
     if (n > 1) {

@@ -83,7 +83,9 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
     train_print_adapter(v, r);
     print_data(v, r);
     train_print_rewards(v);
-    if (v->place.gpu_layers != CLI_ABSENT) {
+    if (cli_has_several_devices(&v->place)) {
+        fprintf(stderr, "place   layers spread over %s\n", weft_printable(cli_device(&v->place)));
+    } else if (v->place.gpu_layers != CLI_ABSENT) {
         int64_t layers = weft_model_info_of(r->model)->n_layers, n = v->place.gpu_layers;
         fprintf(stderr, "place   %s of %s layers%s on %s, the rest %s\n",
                 cli_count(n < layers ? n : layers), cli_count(layers),

@@ -35,6 +35,7 @@ static struct {
     int64_t highest;     /* highest active bytes since the start */
     int64_t held;        /* highest active + cached bytes since the last reset */
     int64_t cache_limit; /* WEFT_CACHE_AUTOMATIC, or set by the program */
+    int64_t resets;      /* of the peaks */
 } pool = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .limit = INT64_MAX, .cache_limit = WEFT_CACHE_AUTOMATIC};
 
@@ -240,16 +241,33 @@ static void report_full(const weft_device *device, int64_t bytes, bool limit)
               limit ? "" : ")", largest[0] ? largest : "none");
 }
 
+/* A device's peak since the last reset, when it was its active bytes. */
+static void note_peak(weft_device *d)
+{
+    if (d->peak_since != pool.resets) {
+        d->peak_since = pool.resets;
+        d->peak = d->active;
+    }
+    d->peak = d->active > d->peak ? d->active : d->peak;
+}
+
+static void add_active(weft_device *device, int64_t bytes)
+{
+    note_peak(device);
+    pool.active += bytes;
+    mine.active += bytes;
+    device->active += bytes;
+}
+
 /* Counts bytes as active before they are allocated, so that several threads together respect the
  * limit. */
-static bool reserve(const weft_device *device, int64_t bytes)
+static bool reserve(weft_device *device, int64_t bytes)
 {
     if (pool.active > pool.limit - bytes) {
         report_full(device, bytes, true);
         return false;
     }
-    pool.active += bytes;
-    mine.active += bytes;
+    add_active(device, bytes);
     if (pool.active > pool.highest) {
         pool.highest = pool.active;
     }
@@ -271,6 +289,7 @@ static void count_in(weft__buffer *b, const char *label, const weft_spec *spec)
     if (mine.active > mine.peak) {
         mine.peak = mine.active;
     }
+    note_peak(b->device);
 }
 
 static weft__buffer *allocate(weft_device *device, int64_t bytes)
@@ -323,8 +342,7 @@ weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, const void *o
         }
         count_in(b, label, spec);
     } else if (room) {
-        pool.active -= rounded;
-        mine.active -= rounded;
+        add_active(device, -rounded);
         report_full(device, rounded, false);
     }
     pthread_mutex_unlock(&pool.lock);
@@ -367,8 +385,7 @@ static void retire_owned(weft__buffer *b)
 {
     pthread_mutex_lock(&pool.lock);
     remove_from(&pool.live, b);
-    pool.active -= b->bytes;
-    mine.active -= b->bytes;
+    add_active(b->device, -b->bytes);
     cache_insert(b);
     weft__buffer *chain = evict(cache_limit());
     pthread_mutex_unlock(&pool.lock);
@@ -445,6 +462,19 @@ int64_t weft_memory_thread_peak(void)
     return mine.peak;
 }
 
+int64_t weft_device_active(const weft_device *device)
+{
+    return read_locked(&device->active);
+}
+
+int64_t weft_device_peak(const weft_device *device)
+{
+    pthread_mutex_lock(&pool.lock);
+    const int64_t peak = device->peak_since == pool.resets ? device->peak : device->active;
+    pthread_mutex_unlock(&pool.lock);
+    return peak;
+}
+
 int64_t weft_memory_cached(void)
 {
     return read_locked(&pool.cached);
@@ -513,6 +543,7 @@ void weft_memory_reset_peak(void)
     pthread_mutex_lock(&pool.lock);
     pool.peak = pool.active;
     pool.held = pool.active + pool.cached;
+    pool.resets++;
     pthread_mutex_unlock(&pool.lock);
     mine.peak = mine.active;
 }

@@ -258,6 +258,7 @@ static weft_device *open_device(const weft_backend *backend, int index)
         return NULL;
     }
     d->backend = backend;
+    pthread_mutex_init(&d->turn, NULL);
     write_name(d->name, sizeof d->name, backend, index);
     d->rows = sorted_rows(backend, &d->n_rows);
     if (!d->rows) {
@@ -323,6 +324,41 @@ weft_device *weft_device_get(const char *name)
     weft_device *d = backend ? find_or_open(backend, index) : NULL;
     pthread_mutex_unlock(&registry.lock);
     return d;
+}
+
+/* Appends the device with the name, of `length` bytes. */
+static weft_status add_device(const char *name, size_t length, weft_device **out, int most, int *n)
+{
+    char one[64];
+    snprintf(one, sizeof one, "%.*s", (int)(length < sizeof one ? length : sizeof one - 1), name);
+    weft_device *device = weft_device_get(one);
+    if (!device) {
+        return WEFT_DEVICE;
+    }
+    for (int i = 0; i < *n; i++) {
+        if (out[i] == device) {
+            return weft_fail(WEFT_INVALID, "device: '%s' is listed twice", weft_printable(one));
+        }
+    }
+    if (*n == most) {
+        return weft_fail(WEFT_INVALID, "device: expected at most %d names", most);
+    }
+    out[(*n)++] = device;
+    return WEFT_OK;
+}
+
+weft_status weft_devices_get(const char *names, weft_device **out, int most, int *n)
+{
+    const char *at = names;
+    *n = 0;
+    while (true) {
+        const size_t length = strcspn(at, ",");
+        const weft_status status = add_device(at, length, out, most, n);
+        if (status != WEFT_OK || at[length] == '\0') {
+            return status;
+        }
+        at += length + 1;
+    }
 }
 
 weft_status weft_device_traits_of(const char *name, weft_device_traits *out)

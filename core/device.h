@@ -2,6 +2,8 @@
 #ifndef CORE_DEVICE_H
 #define CORE_DEVICE_H
 
+#include <pthread.h>
+
 #include "weft/backend.h"
 #include "weft/device.h"
 
@@ -20,8 +22,11 @@ struct weft_device {
     char name[64];
     weft_counts counts;            /* under the evaluation lock */
     struct weft__profile *profile; /* NULL: not profiled. Changed only while nothing runs */
-    uint64_t user;                 /* if the backend has `wait`: ticket of the last plan on this
-                                    * device */
+    /* If the backend has `wait`: tickets of the last plan that had the device to itself, and of the
+     * last one of several devices, which shares it with others of its kind. */
+    uint64_t user, sharer;
+    pthread_mutex_t turn;             /* held by the thread whose kernel queues its work */
+    int64_t active, peak, peak_since; /* bytes of arrays (core/buffer.c, under its lock) */
     weft_device *next;
     const weft_kernel_row **rows; /* grouped by op, best first within a group */
     int n_rows;

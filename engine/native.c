@@ -44,19 +44,25 @@ static void native_unload(void *state)
 
 static weft_status load(native *n, const weft_engine_options *o)
 {
-    n->device = o->device != NULL ? weft_device_get(o->device) : weft_default_device();
-    if (n->device == NULL)
-        return WEFT_DEVICE;
+    weft_device *devices[WEFT_MODEL_DEVICES] = {weft_default_device()};
+    int n_devices = 1;
+    weft_status status =
+        o->device ? weft_devices_get(o->device, devices, WEFT_MODEL_DEVICES, &n_devices) : WEFT_OK;
+    n->device = devices[0];
+    if (status != WEFT_OK || n->device == NULL)
+        return status != WEFT_OK ? status : WEFT_DEVICE;
     if (n->path == NULL || (o->adapter != NULL && n->adapter == NULL))
         return weft__out_of_memory("engine", NULL);
     const weft_model_options options = {.dtype = o->dtype,
                                         .device = n->device,
+                                        .devices = devices,
+                                        .n_devices = n_devices,
                                         .gpu_layers = o->gpu_layers,
                                         .stream = o->stream,
                                         .quantize = o->quantize,
                                         .int8_activations = o->int8_activations};
     n->context = o->context;
-    weft_status status = weft_model_load(n->path, &options, &n->model);
+    status = weft_model_load(n->path, &options, &n->model);
     if (status == WEFT_OK && o->adapter != NULL)
         status = weft_adapters_load(n->model, o->adapter, NULL);
     if (status == WEFT_OK && weft_model_info_of(n->model)->n_labels > 0)

@@ -265,7 +265,8 @@ weft_array *weft__sampler_checked(weft_array *x, weft_array *token)
 {
     weft_array *picked = weft_take_along_axis(x, weft_expand_dims(token, -1), -1);
     weft_array *is_number = weft_less_scalar(weft_squeeze(picked, -1), INFINITY);
-    return weft_where(is_number, weft_astype(token, WEFT_INT32), weft_scalar_int(-1, WEFT_INT32));
+    weft_array *none = weft_to(weft_scalar_int(-1, WEFT_INT32), weft_device_of(x));
+    return weft_where(is_number, weft_astype(token, WEFT_INT32), none);
 }
 
 weft_status weft__sampler_failed(const char *where, int64_t token)

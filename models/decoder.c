@@ -471,7 +471,7 @@ weft_array *weft__decoder_head_weight(weft_module *module)
 {
     causal_lm *m = (causal_lm *)module;
     return m->lm_head->type == &weft_nn_linear_type
-               ? weft_to(*weft_nn_find(m->lm_head, "weight"), weft__nn_device(m->lm_head))
+               ? weft_to(weft__nn_value(m->lm_head, "weight"), weft__nn_device(m->lm_head))
                : NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "models/block.h"
 #include "models/config.h"
 #include "models/recurrent.h"
+#include "nn/module.h"
 
 enum { TAPS, MATRICES, N_STATES }; /* states passed from token to token */
 
@@ -198,7 +199,7 @@ weft_array *weft__mamba2_forward(weft_module *self, weft_array *x, const weft__s
         return weft_nn_leave(m, error);
     weft_array *all = weft_nn_call(m->in_proj, x); /* z (V), values, keys, queries, steps (H) */
     if (m->scales)
-        all = weft_multiply(all, weft_astype(m->scales, weft_dtype_of(all)));
+        all = weft_multiply(all, weft_astype(weft__nn_near(m->scales, all), weft_dtype_of(all)));
     weft_array *z = weft_slice_axis(all, 2, 0, V);
     weft_array *dt = weft_slice_axis(all, 2, V + channels(c), V + channels(c) + c->heads);
     weft_array *mixed = weft_slice_axis(all, 2, V, V + channels(c));

@@ -184,7 +184,7 @@ static weft_status load_weights(weft_model *m, weft__weights *w,
     w->skipped = (weft__text){0};
     status = weft__weights_load(w, m->module, options);
     if (status == WEFT_OK)
-        status = weft__placement_pin(placement, m->module);
+        status = weft__placement_finish(placement, m->module);
     if (status == WEFT_OK) {
         weft__weights_record(w);
         m->stored = *w;
@@ -229,9 +229,10 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
      * they are views of the file and all threads encode; another device would hold all of it. */
     weft_set_default_device(o->quantize != 0 ? weft_device_get("cpu") : placement->host);
     weft_scope_open_lean();
-    const weft_dtype blocks = placement->device == placement->host || placement->streams
-                                  ? weft_device_matrix_dtype(placement->device)
-                                  : WEFT_FLOAT32;
+    const bool on_cpu = o->gpu_layers != 0 && !o->stream; /* some layers compute there */
+    const weft_dtype blocks = on_cpu && placement->device != placement->host
+                                  ? WEFT_FLOAT32
+                                  : weft_device_matrix_dtype(placement->device);
     weft_status status =
         gguf ? weft__gguf_weights(gguf, apart, options.dtype, blocks, &options.dtype, &w)
              : weft__weights_read(file, m->family, &w);
@@ -292,10 +293,13 @@ static weft_status load(weft_model *m, const char *folder, bool apart, const wef
         status = weft__placement_make(o, &placement);
     if (status == WEFT_OK)
         status = open_files(m, folder, &file, &gguf);
-    if (status == WEFT_OK && (o->gpu_layers != 0 || o->stream) && !m->family->follows_parameters)
+    const char *parted = o->stream            ? "stream"
+                         : o->gpu_layers != 0 ? "gpu_layers"
+                         : o->n_devices > 1   ? "devices"
+                                              : NULL;
+    if (status == WEFT_OK && parted && !m->family->follows_parameters)
         status = weft_fail(WEFT_UNSUPPORTED, "%s: %s: %s models compute on one device",
-                           weft_config_where(m->config), o->stream ? "stream" : "gpu_layers",
-                           m->family->model_type);
+                           weft_config_where(m->config), parted, m->family->model_type);
     if (status == WEFT_OK)
         status = load_file(m, file, gguf, apart, o, &placement);
     if (status == WEFT_OK && o->int8_activations)

@@ -1,19 +1,33 @@
-/* models/placement.c -- places a model on two devices: its last layers on one, the rest on the CPU,
- * which computes it or streams its weights to the device. */
+/* models/placement.c -- places a model on several devices: its layers one after another, or its
+ * last layers on one and the rest on the CPU, which computes it or streams its weights to the
+ * device. */
 #include "models/placement.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/graph.h"
 #include "core/io/safetensors.h"
 #include "nn/module.h"
 
 weft_status weft__placement_make(const weft_model_options *options, weft__placement *out)
 {
-    weft_device *device = options->device ? options->device : weft_default_device();
-    *out = (weft__placement){device, device, options->gpu_layers, options->stream};
-    if (device && (options->gpu_layers != 0 || options->stream))
+    const int n = options->n_devices;
+    weft_device *device = n > 0             ? options->devices[0]
+                          : options->device ? options->device
+                                            : weft_default_device();
+    const bool parted = options->gpu_layers != 0 || options->stream;
+    *out = (weft__placement){.device = device,
+                             .host = device,
+                             .devices = options->devices,
+                             .n_devices = n > 1 ? n : 0,
+                             .gpu_layers = options->gpu_layers,
+                             .streams = options->stream};
+    if (n > WEFT_MODEL_DEVICES || (n > 1 && parted))
+        return weft_fail(WEFT_INVALID, "model: %d devices: expected at most %d, without %s", n,
+                         WEFT_MODEL_DEVICES, options->stream ? "stream" : "gpu_layers");
+    if (device && (parted || n > 1))
         out->host = weft_device_get("cpu");
     return device && out->host ? WEFT_OK : weft_error_status();
 }
@@ -30,6 +44,9 @@ static int64_t layer_of(const char *path)
 typedef struct placing {
     const weft__placement *placement;
     const weft_model_info *info;
+    double *sizes; /* (layers + 1): elements of each layer; last, of the head */
+    int64_t
+        ends[WEFT_MODEL_DEVICES]; /* device i has the layers below ends[i] that no earlier has */
 } placing;
 
 static bool is_on_device(const placing *p, const char *path)
@@ -64,19 +81,113 @@ static weft_status place(void *context, const weft_nn_item *item)
     return weft_set(slot, weft_to(*slot, there ? p->placement->device : p->placement->host));
 }
 
+/* ---- layers over several devices ------------------------------------------------------------- */
+
+/* Whether the parameter belongs to what precedes the layers. */
+static bool is_input(const char *path)
+{
+    return strstr(path, "embed_tokens") != NULL || strstr(path, "per_layer_") != NULL;
+}
+
+static weft_status add_size(void *context, const weft_nn_item *item)
+{
+    const placing *p = context;
+    const int64_t layer = layer_of(item->path), layers = p->info->n_layers;
+    const double size = (double)weft_size(*item->slot->address);
+    if (layer >= 0 && layer < layers)
+        p->sizes[layer] += size;
+    else if (!is_input(item->path) || (p->info->tied && strstr(item->path, "embed_tokens.")))
+        p->sizes[layers] += size;
+    return WEFT_OK;
+}
+
+/* A layer belongs to the device in whose share of all elements its middle is. */
+static void divide(placing *p)
+{
+    const weft__placement *to = p->placement;
+    const int64_t layers = p->info->n_layers;
+    double total = 0, memory = 0, share = 0, before = 0;
+    bool known = true;
+    for (int64_t i = 0; i <= layers; i++)
+        total += p->sizes[i];
+    for (int d = 0; d < to->n_devices; d++) {
+        known = known && weft_device_memory(to->devices[d]) > 0;
+        memory += (double)weft_device_memory(to->devices[d]);
+    }
+    int64_t layer = 0;
+    for (int d = 0; d < to->n_devices; d++) {
+        share += known ? (double)weft_device_memory(to->devices[d]) / memory : 1.0 / to->n_devices;
+        while (layer < layers && before + p->sizes[layer] / 2 <= share * total)
+            before += p->sizes[layer++];
+        p->ends[d] = layer;
+    }
+    p->ends[to->n_devices - 1] = layers;
+}
+
+static weft_device *device_of_path(const placing *p, const char *path)
+{
+    const weft__placement *to = p->placement;
+    const int64_t layer = layer_of(path);
+    int d = layer >= 0 || is_input(path) ? 0 : to->n_devices - 1;
+    while (layer >= 0 && d < to->n_devices - 1 && layer >= p->ends[d])
+        d++;
+    return to->devices[d];
+}
+
+static weft_status spread_one(void *context, const weft_nn_item *item)
+{
+    weft_array **slot = item->slot->address;
+    return weft_set(slot, weft_to(*slot, device_of_path(context, item->path)));
+}
+
+/* A tied head is called on the last device. */
+static weft_status place_tied(void *context, const char *path, weft_module **field)
+{
+    const weft_slot *slot = weft__nn_slot(*field, "weight");
+    if (slot && slot->kind == WEFT_SLOT_TIED)
+        (*field)->device = device_of_path(context, path);
+    return WEFT_OK;
+}
+
+static weft_status spread(placing *p, weft_module *tree)
+{
+    p->sizes = weft_calloc((size_t)p->info->n_layers + 1, sizeof *p->sizes);
+    if (p->sizes == NULL)
+        return weft__out_of_memory("model", "its layers");
+    weft_status status = weft_nn_visit(tree, add_size, p);
+    divide(p);
+    weft_free(p->sizes);
+    if (status == WEFT_OK)
+        status = weft_nn_visit(tree, spread_one, p);
+    return status == WEFT_OK ? weft_nn_visit_modules(tree, place_tied, p) : status;
+}
+
+static weft_status copy_tied(void *context, const char *path, weft_module **field)
+{
+    (void)context;
+    (void)path;
+    weft_slot *slot = weft__nn_slot(*field, "weight");
+    const bool elsewhere = slot && slot->kind == WEFT_SLOT_TIED && (*field)->device &&
+                           weft_device_of(*slot->owner) != (*field)->device;
+    return elsewhere ? weft__nn_copy_tied(slot, (*field)->device) : WEFT_OK;
+}
+
 weft_status weft__placement_set(const weft__placement *p, weft_module *tree,
                                 const weft_model_info *info)
 {
-    if (p->device == p->host)
+    if (p->device == p->host && p->n_devices == 0)
         return WEFT_OK;
-    placing context = {p, info};
+    placing context = {.placement = p, .info = info};
     weft_scope_open_lean();
-    weft_status status = weft_nn_visit(tree, place, &context);
+    weft_status status =
+        p->n_devices > 0 ? spread(&context, tree) : weft_nn_visit(tree, place, &context);
     if (status == WEFT_OK && p->streams)
         status = weft_nn_visit_modules(tree, place_weight, &context);
     weft_scope_close(NULL);
     return status;
 }
+
+/* ---- when the weights are loaded ------------------------------------------------------------- */
 
 static weft_array **streamed_weight(weft_module *m)
 {
@@ -109,8 +220,10 @@ static weft_status pin(void *context, const char *path, weft_module **field)
     return status;
 }
 
-weft_status weft__placement_pin(const weft__placement *p, weft_module *tree)
+weft_status weft__placement_finish(const weft__placement *p, weft_module *tree)
 {
+    if (p->n_devices > 0)
+        return weft_nn_visit_modules(tree, copy_tied, NULL);
     if (!p->streams || p->device == p->host)
         return WEFT_OK;
     int64_t bytes = 0;

@@ -1,13 +1,15 @@
-/* models/placement.h -- decides which parameters are on the device and which on the CPU, and which
- * of the latter are copied to the device for each use (weft_model_options.gpu_layers and stream).
- */
+/* models/placement.h -- decides on which device each parameter is: all on one, the layers spread
+ * over several (weft_model_options.devices), or some on the CPU, of which some are copied to the
+ * device for each use (gpu_layers and stream). */
 #ifndef WEFT_MODELS_PLACEMENT_H
 #define WEFT_MODELS_PLACEMENT_H
 
 #include "weft/model.h"
 
 typedef struct weft__placement {
-    weft_device *device, *host; /* equal if everything is on the device */
+    weft_device *device, *host; /* equal if everything is on the device; weights are read on host */
+    weft_device *const *devices; /* over which the layers are spread */
+    int n_devices;               /* 0: they are not spread */
     int64_t gpu_layers;
     bool streams;
 } weft__placement;
@@ -19,9 +21,10 @@ weft_status weft__placement_make(const weft_model_options *options, weft__placem
 weft_status weft__placement_set(const weft__placement *p, weft_module *tree,
                                 const weft_model_info *info);
 
-/* Moves the weights that are copied for each use to memory from which the device copies fastest, if
- * they take at most half of the host's. Called when they are loaded. */
-weft_status weft__placement_pin(const weft__placement *p, weft_module *tree);
+/* Called when the weights are loaded. Moves those that are copied for each use to memory from which
+ * the device copies fastest, if they take at most half of the host's; copies the embedding to the
+ * device of a head that is tied to it. */
+weft_status weft__placement_finish(const weft__placement *p, weft_module *tree);
 
 /* The device where a block computes: that of its parameters, or to which they are copied. NULL: the
  * module has no parameters. */

@@ -89,6 +89,7 @@ void weft_nn_free(weft_module *m)
     for (int i = 0; i < m->n_slots; i++) {
         if (m->slots[i].kind != WEFT_SLOT_TIED)
             weft_drop(*m->slots[i].address);
+        weft_drop(m->slots[i].copy);
     }
     if (m->type->destroy)
         m->type->destroy(m);
@@ -125,6 +126,28 @@ weft_status weft_nn_tie(weft_module *m, const char *name, weft_module *owner,
     return WEFT_OK;
 }
 
+weft_status weft__nn_copy_tied(weft_slot *slot, weft_device *device)
+{
+    weft_scope_open();
+    const weft_status status = weft_set(&slot->copy, weft_to(*slot->owner, device));
+    if (status == WEFT_OK)
+        slot->copied = (*slot->owner)->seq;
+    weft_scope_close(NULL);
+    return status;
+}
+
+static weft_array *tied_value(const weft_slot *slot)
+{
+    weft_array *own = *slot->owner;
+    return slot->copy && own && slot->copied == own->seq ? slot->copy : own;
+}
+
+weft_array *weft__nn_value(weft_module *m, const char *name)
+{
+    const weft_slot *slot = weft__nn_slot(m, name);
+    return slot == NULL ? NULL : slot->kind == WEFT_SLOT_TIED ? tied_value(slot) : *slot->address;
+}
+
 weft_device *weft__nn_device(weft_module *m)
 {
     for (int i = 0; i < m->n_children && m->device == NULL; i++) {
@@ -158,10 +181,10 @@ static void pop_path(const weft_module *m)
 
 static pthread_mutex_t tied_fields = PTHREAD_MUTEX_INITIALIZER;
 
-/* A tied field borrows the owner's array while the module is called: the owner's slot may hold a
- * different array each time (a tracer, a new value), and a second owner would keep the old one
- * alive. It is not reset afterwards, so that several threads, which all find the same array there,
- * can call a module at a time: only the first one writes. */
+/* A tied field borrows the owner's array, or its copy, while the module is called: the owner's slot
+ * may hold a different array each time (a tracer, a new value), and a second owner would keep the
+ * old one alive. It is not reset afterwards, so that several threads, which all find the same array
+ * there, can call a module at a time: only the first one writes. */
 static void fill_tied(weft_module *m)
 {
     for (int i = 0; i < m->n_slots; i++) {
@@ -169,8 +192,9 @@ static void fill_tied(weft_module *m)
         if (slot->kind != WEFT_SLOT_TIED)
             continue;
         pthread_mutex_lock(&tied_fields);
-        if (*slot->address != *slot->owner)
-            *slot->address = *slot->owner;
+        weft_array *value = tied_value(slot);
+        if (*slot->address != value)
+            *slot->address = value;
         pthread_mutex_unlock(&tied_fields);
     }
 }

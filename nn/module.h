@@ -27,6 +27,12 @@ static inline weft_array *weft__nn_near(weft_array *parameter, const weft_array 
     return parameter ? weft_to(parameter, weft_device_of(x)) : NULL;
 }
 
+/* Gives a tied slot a copy of the owner's array on the device. */
+weft_status weft__nn_copy_tied(weft_slot *slot, weft_device *device);
+/* The array of the module's parameter of that name; of a tied slot the copy, if it is current.
+ * NULL: absent. */
+weft_array *weft__nn_value(weft_module *m, const char *name);
+
 /* The device where calls of the module compute, or of its base if it is an adapter. */
 weft_device *weft__nn_device(weft_module *m);
 

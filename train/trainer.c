@@ -273,6 +273,8 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
             weft_model_module(model)); /* what was kept is not valid after an update */
     if (status == WEFT_OK)
         status = make_optimizer(t);
+    if (status == WEFT_OK && !t->o.compile)
+        status = weft__pipeline_new(t);
     if (status != WEFT_OK) {
         weft_trainer_free(t);
         return status;
@@ -303,6 +305,7 @@ void weft_trainer_free(weft_trainer *trainer)
     weft_nn_slots_free(&trainer->parameters);
     weft_optim_free(trainer->optimizer);
     weft_drop(trainer->row_rewards);
+    weft__pipeline_free(trainer);
     drop_sums(trainer);
     for (int i = 0; trainer->start && i < trainer->slots.n; i++)
         weft_drop(trainer->start[i]);
@@ -358,8 +361,7 @@ weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch
     return weft__trainer_gradients(t, loss_of, &call);
 }
 
-/* Adds the rewards of a batch whose loss has been evaluated to the report. */
-static weft_status read_rewards(weft_trainer *t, const weft_batch *batch)
+weft_status weft__trainer_read_rewards(weft_trainer *t, const weft_batch *batch)
 {
     if (t->row_rewards == NULL)
         return WEFT_OK;
@@ -375,7 +377,7 @@ static weft_status note_rewards(weft_trainer *t, const weft_batch *batch, weft_a
 {
     weft_array *const both[] = {loss, t->row_rewards};
     const weft_status status = t->row_rewards ? weft_eval_n(both, 2) : WEFT_OK;
-    return status == WEFT_OK ? read_rewards(t, batch) : status;
+    return status == WEFT_OK ? weft__trainer_read_rewards(t, batch) : status;
 }
 
 static weft_status update(weft_trainer *t, weft_array *const *gradients, weft_array *loss,
@@ -399,7 +401,7 @@ weft_status weft__trainer_add_to_sums(weft_trainer *t, weft_array *loss)
 }
 
 /* Adds the gradients of a (micro-)batch to the sums. They are evaluated immediately, so only one
- * batch's activations are in memory. */
+ * batch's activations are in memory, or one more than the devices with layers. */
 static weft_status add_part(weft_trainer *t, weft_batch *batch, double scale)
 {
     weft_status status = weft__teacher_fill(t->o.objective, &t->o.objective_options, batch);
@@ -407,9 +409,11 @@ static weft_status add_part(weft_trainer *t, weft_batch *batch, double scale)
         return status;
     if (t->compiled_sums) {
         status = weft__trainer_add(t, batch, scale);
-        return status == WEFT_OK ? read_rewards(t, batch) : status;
+        return status == WEFT_OK ? weft__trainer_read_rewards(t, batch) : status;
     }
     weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
+    if (weft__pipeline_is_used(t))
+        return weft__pipeline_add(t, batch, loss);
     status = note_rewards(t, batch, loss);
     return status == WEFT_OK ? weft__trainer_add_to_sums(t, loss) : status;
 }
@@ -451,6 +455,7 @@ static weft_status add_batches(weft_trainer *t, const weft_batch *batches, int n
     weft_status status = WEFT_OK;
     for (int b = 0; status == WEFT_OK && b < n; b++)
         status = add_batch(t, &batches[b], b, scale);
+    status = weft__pipeline_finish(t, status);
     if (status != WEFT_OK)
         drop_sums(t);
     return status;
@@ -482,7 +487,7 @@ static weft_status update_from_one(weft_trainer *t, const weft_batch *whole, dou
     if (t->compiled) {
         status = weft__trainer_update(t, batch, scale, lr_factor, call);
         if (status == WEFT_OK)
-            status = read_rewards(t, batch);
+            status = weft__trainer_read_rewards(t, batch);
     } else {
         weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
         status = note_rewards(t, batch, loss);

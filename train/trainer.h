@@ -8,6 +8,8 @@
 #include "weft/train.h"
 #include "weft/transforms.h"
 
+typedef struct weft__pipeline weft__pipeline;
+
 struct weft_trainer {
     weft_model *model;
     weft_trainer_options o; /* with defaults set */
@@ -31,6 +33,7 @@ struct weft_trainer {
     weft_array **sum_values;      /* (slots.n + 1): the next sums, not owned */
     weft_compiled *compiled;      /* an update from one batch; NULL without compilation */
     weft_compiled *compiled_sums; /* adds the gradients of one of several batches to the sums */
+    weft__pipeline *pipeline;     /* NULL: the model is on one device */
     const char *begin; /* weft_trainer_verify: the run repeats another from the checkpoint in this
                           folder ("": from its beginning); NULL: a run of its own */
     weft_nn_slots parameters; /* all parameters, which are state of the compiled functions */
@@ -80,6 +83,23 @@ weft_status weft__trainer_add_cached(weft_trainer *t, const weft_batch *batch, i
 
 /* Adds t->gradients and the loss of their batch to the sums, in float32. */
 weft_status weft__trainer_add_to_sums(weft_trainer *t, weft_array *loss);
+
+/* Adds the rewards of a batch whose loss has been evaluated to the report. */
+weft_status weft__trainer_read_rewards(weft_trainer *t, const weft_batch *batch);
+
+/* train/pipeline.c: several micro-batches at a time, if the model's layers are on several devices
+ * besides the CPU: one more than there are devices, as far as memory allows. A thread that pauses
+ * (weft_set_pause) computes one at a time. */
+weft_status weft__pipeline_new(weft_trainer *t);
+void weft__pipeline_free(weft_trainer *t);
+bool weft__pipeline_is_used(const weft_trainer *t);
+int weft__pipeline_depth(const weft_trainer *t); /* 1 without a pipeline */
+/* Begins to evaluate t->gradients, the loss of their batch, and its rewards; they are added to the
+ * sums later. Nothing has begun on failure. */
+weft_status weft__pipeline_add(weft_trainer *t, const weft_batch *batch, weft_array *loss);
+/* Waits for all that has begun and adds it to the sums, but after a failure, which `status` may be,
+ * only waits. Returns the first failure. */
+weft_status weft__pipeline_finish(weft_trainer *t, weft_status status);
 
 /* The files of a run. */
 typedef struct weft__run weft__run;

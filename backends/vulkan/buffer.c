@@ -103,35 +103,62 @@ static weft_status write_staged(weft__vulkan_device *d, weft__vulkan_buffer *b, 
     return WEFT_OK;
 }
 
+/* The first unused one, which is locked; if all are used, it waits for the first. */
+static weft__vulkan_readback *take_readback(weft__vulkan_stream *s)
+{
+    for (int i = 0; i < WEFT__VULKAN_READBACKS; i++) {
+        if (pthread_mutex_trylock(&s->readbacks[i].lock) == 0) {
+            return &s->readbacks[i];
+        }
+    }
+    pthread_mutex_lock(&s->readbacks[0].lock);
+    return &s->readbacks[0];
+}
+
+/* Submits a copy of n bytes to the readback; *value: of the timeline at its end. */
+static weft_status copy_back(weft__vulkan_device *d, weft__vulkan_readback *r,
+                             weft__vulkan_buffer *b, int64_t offset, VkDeviceSize n,
+                             uint64_t *value)
+{
+    if (r->span.bytes < n && r->span.block) {
+        weft__vulkan_span_free(d, &r->span);
+        r->span.block = NULL;
+    }
+    const VkDeviceSize least = n > WEFT__VULKAN_STAGE ? n : WEFT__VULKAN_STAGE;
+    if (!r->span.block && !weft__vulkan_span_new(d, WEFT__VULKAN_READBACK, least, &r->span)) {
+        r->span.block = NULL;
+        return weft_error_status();
+    }
+    const VkBufferCopy region = {
+        .srcOffset = b->span.offset + (VkDeviceSize)offset,
+        .dstOffset = r->span.offset,
+        .size = n,
+    };
+    pthread_mutex_lock(&d->stream.lock);
+    weft_status status = record_copy(d, b, false, &r->span, &region);
+    status = status == WEFT_OK ? weft__vulkan_submit(d) : status;
+    *value = d->stream.submitted;
+    pthread_mutex_unlock(&d->stream.lock);
+    return status;
+}
+
+/* Called without the stream's lock. */
 static weft_status read_staged(weft__vulkan_device *d, weft__vulkan_buffer *b, int64_t offset,
                                char *to, int64_t bytes)
 {
-    weft__vulkan_stream *s = &d->stream;
-    if (!s->readback.block &&
-        !weft__vulkan_span_new(d, WEFT__VULKAN_READBACK, WEFT__VULKAN_STAGE, &s->readback)) {
-        return weft_error_status();
-    }
-    while (bytes > 0) {
-        VkDeviceSize n =
-            (VkDeviceSize)bytes < WEFT__VULKAN_STAGE ? (VkDeviceSize)bytes : WEFT__VULKAN_STAGE;
-        const VkBufferCopy region = {
-            .srcOffset = b->span.offset + (VkDeviceSize)offset,
-            .dstOffset = s->readback.offset,
-            .size = n,
-        };
-        weft_status status = record_copy(d, b, false, &s->readback, &region);
+    weft__vulkan_readback *r = take_readback(&d->stream);
+    weft_status status = WEFT_OK;
+    for (int64_t at = 0; at < bytes && status == WEFT_OK; at += WEFT__VULKAN_READ) {
+        const int64_t rest = bytes - at, n = rest < WEFT__VULKAN_READ ? rest : WEFT__VULKAN_READ;
+        uint64_t value = 0;
+        status = copy_back(d, r, b, offset + at, (VkDeviceSize)n, &value);
+        status = status == WEFT_OK ? weft__vulkan_read_until(d, value) : status;
         if (status == WEFT_OK) {
-            status = weft__vulkan_finish(d);
+            memcpy(to + at, r->span.host, (size_t)n);
         }
-        if (status != WEFT_OK) {
-            return status;
-        }
-        memcpy(to, s->readback.host, n);
-        to += n;
-        offset += (int64_t)n;
-        bytes -= (int64_t)n;
     }
-    return WEFT_OK;
+    pthread_mutex_unlock(&r->lock);
+    return status;
 }
 
 /* ---- functions of the backend's table -------------------------------------------------------- */
@@ -157,18 +184,16 @@ weft_status weft__vulkan_read(void *state, void *buffer, int64_t offset, void *t
 {
     weft__vulkan_device *d = state;
     weft__vulkan_buffer *b = buffer;
-    weft_status status = WEFT_OK;
-    pthread_mutex_lock(&d->stream.lock);
-    if (d->memory.host_writes && (bytes <= MAPPED_READ || d->memory.host_reads)) {
-        /* Later work may continue meanwhile. */
-        status = b->filled > d->stream.submitted ? weft__vulkan_submit(d) : WEFT_OK;
-        status = status == WEFT_OK ? weft__vulkan_wait_for(d, b->filled) : status;
-        if (status == WEFT_OK) {
-            memcpy(to, b->span.host + offset, (size_t)bytes);
-        }
-    } else {
-        status = read_staged(d, b, offset, to, bytes);
+    if (!d->memory.host_writes || (bytes > MAPPED_READ && !d->memory.host_reads)) {
+        return read_staged(d, b, offset, to, bytes);
     }
+    pthread_mutex_lock(&d->stream.lock);
+    weft_status status = b->filled > d->stream.submitted ? weft__vulkan_submit(d) : WEFT_OK;
+    const uint64_t filled = b->filled;
     pthread_mutex_unlock(&d->stream.lock);
+    status = status == WEFT_OK ? weft__vulkan_read_until(d, filled) : status;
+    if (status == WEFT_OK) {
+        memcpy(to, b->span.host + offset, (size_t)bytes);
+    }
     return status;
 }

@@ -58,8 +58,9 @@ static weft_status read_names(const char *variable, bool named[WEFT__VULKAN_FEAT
 
 static struct {
     pthread_once_t once;
-    int n;
+    int n, present; /* present: before WEFT_VULKAN_DEVICES */
     VkPhysicalDevice at[MAX_DEVICES];
+    bool malformed; /* WEFT_VULKAN_DEVICES */
 } devices = {.once = PTHREAD_ONCE_INIT};
 
 static int rank_of(VkPhysicalDeviceType type)
@@ -83,6 +84,29 @@ static int device_rank(const weft__vulkan_instance *v, VkPhysicalDevice device)
     return rank_of(p.properties.deviceType);
 }
 
+/* Replaces the devices by those that WEFT_VULKAN_DEVICES lists. One that is listed twice is opened
+ * twice, which makes two devices of it. */
+static void select_devices(const char *list)
+{
+    VkPhysicalDevice all[MAX_DEVICES];
+    memcpy(all, devices.at, sizeof all);
+    devices.n = 0;
+    for (const char *at = list; !devices.malformed; at++) {
+        char *end;
+        const long i = strtol(at, &end, 10);
+        devices.malformed = end == at || (*end != ',' && *end != '\0') || i < 0 ||
+                            i >= devices.present || devices.n == MAX_DEVICES;
+        if (!devices.malformed) {
+            devices.at[devices.n++] = all[i];
+        }
+        if (*end == '\0') {
+            break;
+        }
+        at = end;
+    }
+    devices.n = devices.malformed ? 0 : devices.n;
+}
+
 static void enumerate(void)
 {
     const weft__vulkan_instance *v = weft__vulkan_instance_get();
@@ -101,6 +125,11 @@ static void enumerate(void)
                 devices.at[devices.n++] = found[i];
             }
         }
+    }
+    devices.present = devices.n;
+    const char *list = getenv("WEFT_VULKAN_DEVICES");
+    if (list && *list && devices.n > 0) {
+        select_devices(list);
     }
 }
 
@@ -243,7 +272,14 @@ weft_status weft__vulkan_probe(int index, weft__vulkan_physical *out)
     if (!v) {
         return weft_error_status();
     }
-    if (index < 0 || index >= weft__vulkan_physical_count()) {
+    const int n = weft__vulkan_physical_count();
+    if (devices.malformed) {
+        return weft_fail(WEFT_INVALID,
+                         "vulkan: WEFT_VULKAN_DEVICES: expected numbers of devices, from 0 to %d, "
+                         "separated by commas, got '%s'",
+                         devices.present - 1, weft_printable(getenv("WEFT_VULKAN_DEVICES")));
+    }
+    if (index < 0 || index >= n) {
         return weft_fail(WEFT_DEVICE, "vulkan: no driver offers a device (Debian: "
                                       "mesa-vulkan-drivers, or the card's own)");
     }

@@ -50,6 +50,9 @@ weft_status weft__vulkan_stream_open(weft__vulkan_device *d)
 {
     weft__vulkan_stream *s = &d->stream;
     pthread_mutex_init(&s->lock, NULL);
+    for (int i = 0; i < WEFT__VULKAN_READBACKS; i++) {
+        pthread_mutex_init(&s->readbacks[i].lock, NULL);
+    }
     d->call.GetDeviceQueue(d->handle, d->physical.queue_family, 0, &s->queue);
     VkResult result = weft__vulkan_timeline_new(d, &s->timeline);
     for (int i = 0; i < WEFT__VULKAN_SLOTS && result == VK_SUCCESS; i++) {
@@ -82,6 +85,9 @@ void weft__vulkan_stream_close(weft__vulkan_device *d)
     }
     if (s->timeline) {
         d->call.DestroySemaphore(d->handle, s->timeline, NULL);
+    }
+    for (int i = 0; i < WEFT__VULKAN_READBACKS; i++) {
+        pthread_mutex_destroy(&s->readbacks[i].lock);
     }
     pthread_mutex_destroy(&s->lock);
 }
@@ -425,7 +431,7 @@ static weft_status complained(void)
     return complaint ? weft_fail(WEFT_DEVICE, "vulkan: validation: %s", complaint) : WEFT_OK;
 }
 
-weft_status weft__vulkan_finish(weft__vulkan_device *d)
+static weft_status finish(weft__vulkan_device *d)
 {
     weft__vulkan_stream *s = &d->stream;
     weft_status status = weft__vulkan_submit(d);
@@ -444,7 +450,7 @@ weft_status weft__vulkan_finish(weft__vulkan_device *d)
 
 weft_status weft__vulkan_finish_all(weft__vulkan_device *d)
 {
-    weft_status status = weft__vulkan_finish(d);
+    weft_status status = finish(d);
     return status == WEFT_OK ? take_fault(&d->stream, true) : status;
 }
 
@@ -458,10 +464,13 @@ weft_status weft__vulkan_mark_end(weft__vulkan_device *d, uint64_t *value)
     return status;
 }
 
-weft_status weft__vulkan_finish_until(weft__vulkan_device *d, uint64_t value)
+static weft_status wait_outside(weft__vulkan_device *d, uint64_t value, bool take_faults)
 {
     weft__vulkan_stream *s = &d->stream;
-    const VkResult result = wait_for_value(d, value);
+    pthread_mutex_lock(&s->lock);
+    const bool lost = s->lost;
+    pthread_mutex_unlock(&s->lock);
+    const VkResult result = lost ? VK_SUCCESS : wait_for_value(d, value);
     pthread_mutex_lock(&s->lock);
     weft_status status = check_ends(d, result, value);
     if (status == WEFT_OK) {
@@ -477,9 +486,19 @@ weft_status weft__vulkan_finish_until(weft__vulkan_device *d, uint64_t value)
     if (status == WEFT_OK) {
         status = complained();
     }
-    if (status == WEFT_OK) {
+    if (status == WEFT_OK && take_faults) {
         status = take_fault(s, idle);
     }
     pthread_mutex_unlock(&s->lock);
     return status;
+}
+
+weft_status weft__vulkan_finish_until(weft__vulkan_device *d, uint64_t value)
+{
+    return wait_outside(d, value, true);
+}
+
+weft_status weft__vulkan_read_until(weft__vulkan_device *d, uint64_t value)
+{
+    return wait_outside(d, value, false);
 }

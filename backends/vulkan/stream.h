@@ -20,6 +20,8 @@ enum {
     WEFT__VULKAN_FIRST_COMMANDS = 16, /* the same after a wait, so that the device starts early */
     WEFT__VULKAN_RECORDS = 128 << 10, /* bytes of argument records per slot */
     WEFT__VULKAN_STAGE = 4 << 20,     /* bytes of staging memory per slot */
+    WEFT__VULKAN_READBACKS = 4,       /* reads at the same time */
+    WEFT__VULKAN_READ = 64 << 20,     /* most bytes that are read at a time */
     WEFT__VULKAN_FAULTS = 64          /* most kinds of invalid input between two waits */
 };
 
@@ -44,6 +46,12 @@ struct weft__vulkan_slot {
     const char *last_op; /* of the last command */
 };
 
+/* Host memory to which arrays are copied. Its lock is taken before the stream's. */
+typedef struct weft__vulkan_readback {
+    pthread_mutex_t lock;
+    weft__vulkan_span span;
+} weft__vulkan_readback;
+
 typedef struct weft__vulkan_fault_kind {
     const char *format, *op;
     int64_t limit;
@@ -65,7 +73,7 @@ typedef struct weft__vulkan_stream {
     const void *last_call, *last_out; /* of the last launch; NULL after a wait or a copy */
     weft__vulkan_batches batches;
     weft__vulkan_pace pace;
-    weft__vulkan_span readback;
+    weft__vulkan_readback readbacks[WEFT__VULKAN_READBACKS];
     weft__vulkan_span fault; /* the fault record; then, for each slot, the number that its last
                               * submission wrote at its end */
     weft__vulkan_fault_kind faults[WEFT__VULKAN_FAULTS];
@@ -132,16 +140,14 @@ weft_status weft__vulkan_wait_for(weft__vulkan_device *d, uint64_t value);
 /* Whether all recorded work on the buffer is complete. */
 bool weft__vulkan_idle(weft__vulkan_device *d, const weft__vulkan_buffer *b);
 
-/* Submits and waits for everything; fails with messages of the validation layer. */
-weft_status weft__vulkan_finish(weft__vulkan_device *d);
-
-/* The same, and fails with invalid input that shaders have found: for the evaluation that submitted
- * them. */
+/* Submits and waits for everything. Fails with messages of the validation layer, and with invalid
+ * input that shaders have found: for the evaluation that submitted them. */
 weft_status weft__vulkan_finish_all(weft__vulkan_device *d);
 
-/* Called without the lock. mark_end submits recorded work and returns the timeline's value at its
- * end. wait_for waits for that value while other threads may record, and fails like
- * weft__vulkan_finish_all. */
+/* Called without the lock, so that other threads may record meanwhile. mark_end submits recorded
+ * work and returns the timeline's value at its end. finish_until waits for that value and fails
+ * like weft__vulkan_finish_all; read_until does not report invalid input. */
+weft_status weft__vulkan_read_until(weft__vulkan_device *d, uint64_t value);
 weft_status weft__vulkan_mark_end(weft__vulkan_device *d, uint64_t *value);
 weft_status weft__vulkan_finish_until(weft__vulkan_device *d, uint64_t value);
 

@@ -91,6 +91,8 @@ typedef struct weft__plan {
 weft_status weft__plan_make(weft__plan *plan, weft_array *const *roots, int n);
 void weft__plan_commit(weft__plan *plan);
 weft_status weft__plan_run(weft__plan *plan);
+/* Whether the steps use several devices that queue work, none of which is profiled. */
+bool weft__steps_cross(const weft__step *first);
 /* The device, if every step only queues work for it, so that the plan can be issued; else NULL. */
 weft_device *weft__plan_device(const weft__plan *plan);
 /* Queues the work of such a plan and submits it; *point marks its end. */

@@ -169,17 +169,27 @@ void weft__pending_writes(weft__pending *f, weft__buffer *b)
     b->owner = f->owner;
 }
 
-/* A device that queues work runs one plan at a time. */
+/* A device that queues work runs one plan at a time, or several that also use other devices: while
+ * one waits for another device, this device has work of the next. */
 static void uses_device(weft__pending *f, weft_device *device)
 {
-    if (device->backend->wait && device->user != f->ticket) {
-        wait_for_ticket(f, device->user);
-        device->user = f->ticket;
+    if (!device->backend->wait || device->user == f->ticket || device->sharer == f->ticket) {
+        return;
     }
+    wait_for_ticket(f, device->user);
+    if (f->shares) {
+        device->sharer = f->ticket;
+        return;
+    }
+    if (device->sharer >= f->oldest && device->sharer > f->all_until) {
+        f->all_until = device->sharer;
+    }
+    device->user = f->ticket;
 }
 
 void weft__pending_steps(weft__pending *f, const weft__step *first)
 {
+    f->shares = !f->pausing && weft__steps_cross(first);
     for (const weft__step *s = first; s; s = s->next) {
         const int n = s->call.n_inputs;
         for (int i = 0; i < n; i++) {

@@ -11,6 +11,9 @@
  * A plan of a stream that only queues work for a device is issued: it is submitted, and a second
  * thread of the stream waits for its end. Later plans for the same device may start as soon as it
  * is issued, since the device executes them in order; so the device does not idle between plans.
+ *
+ * Plans that use several devices which queue work (layers spread over cards) run at the same time:
+ * a kernel queues its work in the device's turn, and a copy waits for the writer of what it copies.
  */
 #ifndef CORE_EVAL_QUEUE_H
 #define CORE_EVAL_QUEUE_H
@@ -34,6 +37,7 @@ typedef struct weft__pending {
     uint64_t needs_until; /* and, if there are too many, all tickets up to this one */
     bool all;             /* `all_until` includes plans that may pause */
     bool pausing;         /* it may pause */
+    bool shares;          /* it uses several devices, at the same time as others of its kind */
     uint64_t paused;      /* waits also for this plan, which may pause; 0: none */
     weft_device *device;  /* device that it can be issued for, or NULL */
     bool issued;

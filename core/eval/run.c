@@ -106,24 +106,21 @@ static weft_status run_through_host(const weft__step *step)
     return status;
 }
 
+/* A read waits for the writer of what it reads alone, so that other plans can queue work meanwhile.
+ * What comes from another device is uploaded beside kernels, as weights are. */
 static weft_status run_transfer(const weft__step *step)
 {
     const weft_tensor *from = &step->call.in[0], *to = &step->call.out[0];
     weft_device *source = step->device, *target = step->call.device;
+    const weft_backend *b = target->backend;
     int64_t bytes = dense_bytes(from);
-    if (from->data) {
-        weft_status status = settle(source);
-        const weft_backend *b = target->backend;
+    if (from->data && !source->backend->wait) {
         const bool beside = b->upload && !step->buffers[0]->owned;
-        return status == WEFT_OK ? (beside ? b->upload : b->write)(target->state, to->buffer,
-                                                                   to->offset, from->data, bytes)
-                                 : status;
+        return (beside ? b->upload : b->write)(target->state, to->buffer, to->offset, from->data,
+                                               bytes);
     }
-    if (to->data) {
-        weft_status status = settle(target);
-        return status == WEFT_OK ? source->backend->read(source->state, from->buffer, from->offset,
-                                                         to->data, bytes)
-                                 : status;
+    if (to->data && !b->wait) {
+        return source->backend->read(source->state, from->buffer, from->offset, to->data, bytes);
     }
     void *block = weft_malloc((size_t)bytes);
     if (!block) {
@@ -132,7 +129,8 @@ static weft_status run_transfer(const weft__step *step)
     weft_status status =
         source->backend->read(source->state, from->buffer, from->offset, block, bytes);
     if (status == WEFT_OK) {
-        status = target->backend->write(target->state, to->buffer, to->offset, block, bytes);
+        status =
+            (b->upload ? b->upload : b->write)(target->state, to->buffer, to->offset, block, bytes);
     }
     weft_free(block);
     return status;
@@ -323,13 +321,40 @@ bool weft__plan_left_intact(const weft__plan *plan, weft__buffer *b)
     return !atomic_load(&b->failed);
 }
 
+bool weft__steps_cross(const weft__step *first)
+{
+    const weft_device *one = NULL;
+    bool several = false, profiled = false;
+    for (const weft__step *s = first; s; s = s->next) {
+        const weft_device *used[] = {s->device, s->call.device};
+        for (int i = 0; i < 2; i++) {
+            if (used[i]->backend->mark) {
+                several = several || (one && used[i] != one);
+                profiled = profiled || used[i]->profile;
+                one = used[i];
+            }
+        }
+    }
+    return several && !profiled;
+}
+
+/* Waits for the work that is queued now, while other threads may queue more. */
+static weft_status wait_shared(weft_device *device)
+{
+    uint64_t point;
+    const weft_backend *b = device->backend;
+    const weft_status status = b->mark(device->state, &point);
+    return status == WEFT_OK ? b->wait_until(device->state, point) : status;
+}
+
 static weft_status wait_for_devices(weft__plan *plan)
 {
+    const bool shared = weft__steps_cross(plan->first);
     weft_device *last = NULL;
     for (const weft__step *s = plan->first; s; s = s->next) {
         weft_device *d = s->call.device;
         if (d != last && d->backend->wait) {
-            weft_status status = wait_measured(d);
+            weft_status status = shared && d->backend->mark ? wait_shared(d) : wait_measured(d);
             if (status != WEFT_OK) {
                 mark_failed(plan, plan->first);
                 return status;
@@ -351,6 +376,22 @@ static bool pauses(const weft__plan *plan)
     return pauses;
 }
 
+/* Runs a step in its device's turn, if it queues work there: the arguments that a kernel stores for
+ * its launches are not mixed with those of another thread. */
+static weft_status run_in_turn(const weft__step *step)
+{
+    weft_device *device = step->device;
+    const bool queues = device->backend->mark && step->kind != WEFT__STEP_TRANSFER &&
+                        step->kind != WEFT__STEP_REFERENCE;
+    if (!queues) {
+        return run_step(step);
+    }
+    pthread_mutex_lock(&device->turn);
+    const weft_status status = run_step(step);
+    pthread_mutex_unlock(&device->turn);
+    return status;
+}
+
 static weft_status run_steps(weft__plan *plan)
 {
     const bool check = weft__check_nan(), pause = pauses(plan);
@@ -367,7 +408,7 @@ static weft_status run_steps(weft__plan *plan)
             status = weft__failed_before(step->call.op->name, missing, plan->owner);
         }
         if (status == WEFT_OK) {
-            status = step->call.device->profile ? run_measured(step) : run_step(step);
+            status = step->call.device->profile ? run_measured(step) : run_in_turn(step);
             intact = status != WEFT_OK && step->checks_first;
         }
         if (status == WEFT_OK) {

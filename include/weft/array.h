@@ -199,6 +199,10 @@ WEFT_API const void *weft_data(weft_array *a);
 /* The device with a name such as "cpu" or "vulkan:1", owned by the library, or NULL with a message;
  * and the name of a device. */
 WEFT_API weft_device *weft_device_get(const char *name);
+/* The devices of a list of names such as "vulkan,vulkan:1": out[0, *n), *n >= 1. WEFT_DEVICE if one
+ * cannot be opened, WEFT_INVALID if one is listed twice or if there are more than `most`. */
+WEFT_NODISCARD WEFT_API weft_status weft_devices_get(const char *names, weft_device **out, int most,
+                                                     int *n) WEFT_NONNULL(1, 2, 4);
 WEFT_API const char *weft_device_name(const weft_device *device) WEFT_NONNULL(1);
 /* Writes the name of device i, counted from 0 over all backends, to `name`. Returns false past the
  * last device. Opens no device. A backend without devices is listed with its first name, and

@@ -24,6 +24,10 @@ typedef struct weft_device_traits {
 WEFT_NODISCARD WEFT_API weft_status weft_device_traits_of(const char *name, weft_device_traits *out)
     WEFT_NONNULL(1, 2);
 
+/* weft_memory_active and weft_memory_peak of one device's memory alone. */
+WEFT_API int64_t weft_device_active(const weft_device *device) WEFT_NONNULL(1);
+WEFT_API int64_t weft_device_peak(const weft_device *device) WEFT_NONNULL(1);
+
 /* What an open device is and how fast the kernels are that its backend chooses among, as one JSON
  * object for reports: of Vulkan devices the driver, memory, limits, features, the matrices that the
  * driver offers, and for each tile of matrix products its results and rate. This takes seconds.

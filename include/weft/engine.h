@@ -32,7 +32,9 @@ typedef struct weft_engine_options {
     const char *backend; /* NULL: the first of weft_engine_backend_at that can be used here */
     const char
         *adapter; /* the folder of a LoRA adapter, natively as weft_adapters_load; NULL: none */
-    const char *device; /* as for weft_device_get; NULL: the calling thread's default */
+    const char
+        *device; /* as for weft_devices_get: the native backend spreads the layers over
+                  * several (weft_model_options.devices); NULL: the calling thread's default */
     /* Positions of a sequence, as weft_generate_options.positions: longer prompts are refused, in a
      * batch the row, in weft_engine_classify the call. Generation ends with WEFT_FINISH_LENGTH
      * after the last position, of which one more token is generated, or the context shifts there

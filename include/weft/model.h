@@ -230,6 +230,8 @@ WEFT_API const weft_model_family *weft_model_family_at(int i);
 
 typedef struct weft_model weft_model;
 
+enum { WEFT_MODEL_DEVICES = 16 }; /* most devices of one model */
+
 typedef struct weft_model_options {
     weft_dtype dtype;    /* float32, float16 or bfloat16; 0: as in the checkpoint; for
                           * a GGUF file in blocks weft_device_matrix_dtype */
@@ -243,6 +245,14 @@ typedef struct weft_model_options {
      * Caches, adapters and all other parameters are on the device. A layer in training whose
      * weights are copied is computed again for its gradient, as with `checkpoint`. */
     bool stream;
+    /* Spread the layers over these devices, in order: each computes with about the same number of
+     * weights, in proportion to the memory of the devices. The input embedding is on the first, the
+     * final norm and the head on the last; a tied head has a copy there. Caches and adapters are on
+     * the device of their layer, and the results have the bits of one device of their kind.
+     * WEFT_INVALID beside gpu_layers, stream, and more than WEFT_MODEL_DEVICES. NULL or one:
+     * everything is on `device`. */
+    weft_device *const *devices;
+    int n_devices;
     /* Quantizes linears, embeddings and experts, but not routers, to 2, 3, 4, 5, 6 or 8 bits
      * (affine, groups of 64). Weights that are quantized already, or whose rows are not a multiple
      * of the group, stay as they are. 0: as in the checkpoint. */

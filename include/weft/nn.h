@@ -72,6 +72,9 @@ typedef struct weft_slot {
     bool frozen;        /* not trained */
     bool wide;          /* casts to 16 bits leave it as it is; initially false */
     weft_array **owner; /* WEFT_SLOT_TIED: the slot that it is */
+    weft_array *copy;   /* WEFT_SLOT_TIED: the owner's array on the module's device, if the owner
+                         * has the array that it had when the copy was made; NULL: none */
+    uint64_t copied;    /* identifies that array */
 } weft_slot;
 
 typedef struct weft_child {

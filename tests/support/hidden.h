@@ -5,11 +5,16 @@
 
 #include "weft/backend.h"
 
-/* The device "hidden", registered on the first call; NULL when that failed. */
+/* The device "hidden", registered on the first call; NULL when that failed. "hidden:1" is another
+ * one. */
 weft_device *hidden_device(void);
 
 /* The number of allocated buffers, and of bytes that the host has read. */
 int hidden_live_buffers(void);
 int64_t hidden_bytes_read(void);
+
+/* Called by each addition before it computes; a failure fails it. NULL: nothing. Set it while
+ * nothing is evaluated. */
+extern weft_status (*hidden_watch)(weft_device *device);
 
 #endif

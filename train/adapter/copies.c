@@ -91,7 +91,8 @@ static weft_status check_copy(const weft_safetensors *file, const char *name, co
     if (weft_encoding_of(weight))
         return WEFT_OK;
     weft_scope_open_lean();
-    weft_array *saved = weft_astype(weft_safetensors_get(file, name), weft_dtype_of(weight));
+    weft_array *saved = weft_to(weft_safetensors_get(file, name), weft_device_of(weight));
+    saved = weft_astype(saved, weft_dtype_of(weight));
     if (weft_ok(saved) && weft_ndim(saved) == 2 && weft_dim(saved, 0) > weft_dim(weight, 0))
         saved = weft_slice_axis(saved, 0, 0, weft_dim(weight, 0));
     weft_array *apart = weft_astype(weft_subtract(saved, weight), WEFT_FLOAT32);
