@@ -10,10 +10,12 @@
  * sequences decoded together, or another number; tokens/s of all); with -4 or 4 after it (lora4,
  * batch16-4): of linears in 4 bits, with k after it (lorak): of a GGUF file in Q4_K, with q: in
  * Q8_0. LoRA: rank 16 on all linears. Training: 4 x 1,024 tokens, or others as in
- * checkpoint:1x16384, the median of steps 3 to 8 (of more than 8,192 tokens 3 to 5, of more than
- * 65,536 the first). Prefill: 4,096 tokens, the median of 3 after one. Decoding: 128 tokens. With
+ * checkpoint:1x16384, or with more micro-batches an update as in lora:8x4x1024; the median of
+ * steps 3 to 8 (with more than 8,192 tokens in a micro-batch 3 to 5, with more than 65,536 the
+ * first). Prefill: 4,096 tokens, the median of 3 after one. Decoding: 128 tokens. With
  * "stream", weights are in host memory and copied for each use, with stream4 those of all but 4
- * layers. With "profile", a step more of each is profiled by op.
+ * layers. DEVICE may be a list such as vulkan,vulkan:1, over which the layers are spread. With
+ * "profile", a step more of each is profiled by op.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +65,10 @@ static const struct {
              "\"rope_theta\": 10000.0, \"rms_norm_eps\": 1e-5, \"tie_word_embeddings\": true}"},
 };
 
-static weft_device *device;
+enum { MOST_MICRO = 64 };
+
+static weft_device *device, *devices[WEFT_MODEL_DEVICES];
+static int n_devices;
 static bool profiled, streams;
 static int64_t resident; /* layers, of a model whose weights are streamed */
 
@@ -94,7 +99,7 @@ static weft_model *through_gguf(weft_model *model, const char *type)
     return loaded;
 }
 
-/* The model from a folder, with its weights in host memory. */
+/* The model from a folder, with its weights in host memory, or spread over the devices. */
 static weft_model *through_folder(weft_model *model)
 {
     char path[] = "/tmp/bench-shapes-XXXXXX", command[64];
@@ -106,7 +111,11 @@ static weft_model *through_folder(weft_model *model)
     check(weft_model_save(model, path));
     weft_model_free(model);
     weft_memory_clear_cache();
-    const weft_model_options o = {.device = device, .stream = true, .gpu_layers = resident};
+    const weft_model_options o = {.device = device,
+                                  .devices = devices,
+                                  .n_devices = n_devices,
+                                  .stream = streams,
+                                  .gpu_layers = resident};
     check(weft_model_load(path, &o, &loaded));
     snprintf(command, sizeof command, "rm -r %s", path); /* the files stay mapped */
     if (system(command) != 0)
@@ -138,7 +147,7 @@ static weft_model *make(const char *name, const char *what)
                 return through_gguf(model, "Q4_K");
             if (form == 'q')
                 return through_gguf(model, "Q8_0");
-            return streams ? through_folder(model) : model;
+            return streams || n_devices > 1 ? through_folder(model) : model;
         }
     }
     fprintf(stderr, "bench_shapes: no shape %s\n", name);
@@ -172,20 +181,30 @@ static void end_profile(void)
 
 /* ---- Training ------------------------------------------------------------------------------- */
 
-static double update(weft_model *model, weft_trainer *trainer, weft_dims shape, int step,
+static void synchronize(void)
+{
+    for (int i = 0; i < n_devices; i++)
+        check(weft_synchronize(devices[i]));
+}
+
+static double update(weft_model *model, weft_trainer *trainer, weft_dims shape, int micro, int step,
                      double *loss)
 {
     weft_scope_open();
     const int64_t V = weft_model_info_of(model)->vocab_size, n = shape.at[0] * shape.at[1];
-    weft_array *ids =
-        weft_random_randint(weft_random_key((uint64_t)step + 1), shape, 0, V, WEFT_INT32);
-    const weft_batch batch = {.tokens = ids, .targets = ids, .n_targets = (double)n, .n_tokens = n};
-    check(weft_eval(ids));
-    check(weft_synchronize(device));
+    weft_batch batches[MOST_MICRO];
+    for (int i = 0; i < micro; i++) {
+        weft_array *key = weft_random_key((uint64_t)(step * micro + i) + 1),
+                   *ids = weft_random_randint(key, shape, 0, V, WEFT_INT32);
+        check(weft_eval(ids));
+        batches[i] =
+            (weft_batch){.tokens = ids, .targets = ids, .n_targets = (double)n, .n_tokens = n};
+    }
+    synchronize();
     const double began = seconds();
     weft_train_report report;
-    check(weft_trainer_step(trainer, &batch, 1, 1, &report));
-    check(weft_synchronize(device));
+    check(weft_trainer_step(trainer, batches, micro, 1, &report));
+    synchronize();
     *loss = report.loss;
     weft_scope_close(NULL);
     return seconds() - began;
@@ -195,8 +214,15 @@ static void bench_training(const char *name, const char *what)
 {
     const bool checkpoint = what[0] == 'c';
     long long batch = 4, length = 1024;
+    int micro = 1;
     const char *sizes = strchr(what, ':');
-    if (sizes && (sscanf(sizes, ":%lldx%lld", &batch, &length) != 2 || batch < 1 || length < 1)) {
+    const int read = sizes ? sscanf(sizes, ":%dx%lldx%lld", &micro, &batch, &length) : 0;
+    if (read == 2) {
+        length = batch;
+        batch = micro;
+        micro = 1;
+    }
+    if (sizes && (read < 2 || micro < 1 || micro > MOST_MICRO || batch < 1 || length < 1)) {
         fprintf(stderr, "bench_shapes: %s: expected sizes as in lora:4x1024\n", what);
         exit(2);
     }
@@ -223,17 +249,17 @@ static void bench_training(const char *name, const char *what)
     double times[STEPS + 1], first = 0, loss = 0;
     weft_memory_reset_peak();
     for (int step = 1; step <= steps; step++) {
-        times[step] = update(model, trainer, shape, step, &loss);
+        times[step] = update(model, trainer, shape, micro, step, &loss);
         first = step == 1 ? loss : first;
     }
     const double time = median(times + counted, steps - counted + 1);
     printf(
         "%s %s: %.0f tokens/s, %.1f ms a step, the first %.1f, peak %.1f GB, loss %.5f then %.5f\n",
-        name, what, (double)tokens / time, 1e3 * time, 1e3 * times[1],
+        name, what, micro * (double)tokens / time, 1e3 * time, 1e3 * times[1],
         1e-9 * (double)weft_memory_peak(), first, loss);
     if (profiled) {
         begin_profile();
-        update(model, trainer, shape, steps + 1, &loss);
+        update(model, trainer, shape, micro, steps + 1, &loss);
         end_profile();
     }
     fflush(stdout);
@@ -339,7 +365,8 @@ static void bench_batch(const char *name, const char *what)
 
 int main(int argc, char **argv)
 {
-    device = argc > 3 ? weft_device_get(argv[1]) : NULL;
+    if (argc > 3 && weft_devices_get(argv[1], devices, WEFT_MODEL_DEVICES, &n_devices) == WEFT_OK)
+        device = devices[0];
     if (!device) {
         fprintf(
             stderr,
