@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "tests/check.h"
+#include "weft/layers.h"
 #include "weft/nn.h"
 
 static void set(weft_module *m, const char *name, const float *values, weft_dims shape)
@@ -117,7 +118,54 @@ static void dropout_acts_only_in_training(void)
     weft_scope_close(NULL);
 }
 
+static weft_array *dropped(weft_module *m, weft_array *x)
+{
+    weft_random_seed(7);
+    weft_array *y = weft_nn_call(m, x);
+    CHECK_OK(weft_eval(y));
+    return y;
+}
+
+static bool equal(weft_array *a, weft_array *b)
+{
+    return weft_item_int(weft_array_equal(a, b, false)) == 1;
+}
+
+/* Row keys move with their rows, and hold for the tree of their root, not for another one. */
+static void dropout_keys_belong_to_a_tree(void)
+{
+    enum { WIDTH = 64 };
+    const uint32_t forward[] = {0, 1, 0, 2, 0, 3}, backward[] = {0, 3, 0, 2, 0, 1};
+    weft_scope_open();
+    weft_array *x = weft_ones(WEFT_DIMS(3, WIDTH), WEFT_FLOAT32);
+    weft_module *root = weft_nn_sequential_of((weft_module *[]){weft_nn_dropout_new(0.5)}, 1);
+    weft_module *other = weft_nn_dropout_new(0.5);
+    if (CHECK(root != NULL && other != NULL)) {
+        weft_nn_train(root, true);
+        weft_nn_train(other, true);
+        weft_array *without = dropped(other, x);
+        CHECK(equal(dropped(root, x), without));
+        root->row_keys = weft_from_data(forward, WEFT_UINT32, WEFT_DIMS(3, 2));
+        weft_array *y = dropped(root, x);
+        CHECK(!equal(y, without));
+        CHECK(equal(dropped(other, x), without));
+        root->row_keys = weft_from_data(backward, WEFT_UINT32, WEFT_DIMS(3, 2));
+        CHECK(equal(weft_flip(dropped(root, x), WEFT_DIMS(0)), y));
+        root->row_keys = NULL;
+        root->vector_keys = weft_from_data(forward, WEFT_UINT32, WEFT_DIMS(3, 2));
+        y = dropped(root, x);
+        CHECK(!equal(y, without));
+        CHECK(equal(dropped(other, x), without));
+        CHECK(
+            equal(weft_slice_axis(dropped(root, weft_reshape(x, WEFT_DIMS(1, 3, WIDTH))), 0, 0, 1),
+                  weft_expand_dims(y, 0))); /* one mask, whatever the axes in front */
+    }
+    weft_nn_free(root);
+    weft_nn_free(other);
+    weft_scope_close(NULL);
+}
+
 CHECK_MAIN("layers", CHECK_CASE(linear_is_x_w_transposed_plus_b),
            CHECK_CASE(embedding_takes_rows_and_is_a_head), CHECK_CASE(norms),
            CHECK_CASE(initial_parameters_follow_their_distributions),
-           CHECK_CASE(dropout_acts_only_in_training))
+           CHECK_CASE(dropout_acts_only_in_training), CHECK_CASE(dropout_keys_belong_to_a_tree))
