@@ -184,8 +184,8 @@ static void give_back(weft__row *row)
         weft__row_give_pages(row);
 }
 
-/* Takes back the pages of younger texts that are not processed yet, so that an older one does not
- * wait for them; false: there are none. */
+/* Takes back the pages of younger sequences that are not processed yet, so that an older one does
+ * not wait for them. False if there were no such pages. */
 static bool take_from_younger(weft_running_batch *b, const weft__row *older)
 {
     bool any = false;

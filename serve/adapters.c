@@ -311,7 +311,7 @@ static weft_status load_entry(void *context)
 
 /* ---- routes --------------------------------------------------------------------------------- */
 
-/* Keeps records of jobs as they are; without a state folder there are none. */
+/* Keeps records of jobs as they are; a server without a state folder has none. */
 static void hold_records(serve_server *server, bool hold)
 {
     if (server->teacher != NULL && hold)

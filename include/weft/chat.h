@@ -169,14 +169,14 @@ typedef struct weft_chat_event {
     const char *id;               /* TOOL_CALL: as the model gives it, or NULL */
 } weft_chat_event;
 
-/* False: stop; what comes then is dropped, and push answers WEFT_CANCELLED. What the event points
- * to is valid during the call. */
+/* Return false to stop. Later text is discarded, and push returns WEFT_CANCELLED. The event's
+ * pointers are valid during the call. */
 typedef bool weft_chat_event_fn(void *context, const weft_chat_event *event);
 
-/* Takes an answer apart as it comes, in pieces of any size. Markup never becomes text: what may be
- * the start of a mark is held back until it is known. Newlines directly around reasoning and calls
- * belong to the markup. A call that is malformed, or cut off at the end, comes as text, marks and
- * all. */
+/* Parses a streamed answer incrementally, in pieces of any size. Markup never becomes text: a
+ * possible start of a mark is held back until it is known. Newlines directly around reasoning and
+ * calls belong to the markup. A malformed or truncated call is returned as raw text with its marks.
+ */
 typedef struct weft_chat_parser weft_chat_parser;
 
 /* Creates a parser in *out; free it with weft_chat_parser_free. Fails only when out of memory. The

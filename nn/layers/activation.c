@@ -90,7 +90,7 @@ static const row *find(const char *name)
         if (strcmp(rows[i].name, name) == 0)
             return &rows[i];
     }
-    weft_fail(WEFT_INVALID, "activation: there is none named '%s'", weft_printable(name));
+    weft_fail(WEFT_INVALID, "activation: unknown name '%s'", weft_printable(name));
     return NULL;
 }
 

@@ -36,7 +36,7 @@ static output stop_run(const char *out, const char *what)
                          check_built("cli/weft"), model(), story(), out, command);
 }
 
-/* A shell ignores SIGINT for what it puts in the background; the command listens all the same. */
+/* A shell makes background commands ignore SIGINT; the command handles it nevertheless. */
 static void signals_save_and_stop(void)
 {
     static const struct {

@@ -116,8 +116,7 @@ static int grow(void *context, weft_array *const *in, int n_in, weft_array **out
     return 0;
 }
 
-/* While one call is under way the next is set up: two plans, and the state in place all the same.
- */
+/* The next call is prepared while one runs: two plans, which both update the state in place. */
 static void queued_calls_take_turns(void)
 {
     enum { CALLS = 20, N = 1 << 18 };

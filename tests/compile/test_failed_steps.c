@@ -361,8 +361,8 @@ static void a_bad_index_without_memory_leaves_all_state(void)
 
 /* ---- queued calls --------------------------------------------------------------------------- */
 
-/* A queued call has returned before its kernels run: whoever reads a slot gets the failure, or the
- * elements. */
+/* A queued call returns before its kernels run: reading a slot gives the failure, or the elements.
+ */
 static void a_queued_call_that_fails_is_reported_to_the_reader(void)
 {
     static const step steps[] = {{0, ADD_AT}, {1, SCALE}, {2, SCALE}};

@@ -75,7 +75,7 @@ static void large_integers_are_exact(void)
          {"100000000000000000000"},
          {"100000000000000000001"}},
         {"{\"allOf\":[{\"const\":1e20},{\"enum\":[100000000000000000000,2]}]}", {"1e20"}, {"2"}},
-        /* Equal all the same: 1 and 1.0, in any depth. */
+        /* 1 and 1.0 are equal at any depth. */
         {"{\"allOf\":[{\"const\":1},{\"enum\":[1.0,2]}]}", {"1"}, {"2"}},
         {"{\"allOf\":[{\"const\":{\"a\":[1.0]}},{\"enum\":[{\"a\":[1]}]}]}",
          {"{\"a\":[1.0]}"},

@@ -343,9 +343,8 @@ static void note_end(void *context, size_t index, const weft_generated_row *row)
     e->order[e->n++] = index;
 }
 
-/* Each is told of once, as it is among the results: the shortest first, a failure when it is seen.
- */
-static void texts_are_told_of_as_they_end(void)
+/* The callback gets each result once: the shortest first, a failure when it occurs. */
+static void results_are_reported_as_they_end(void)
 {
     weft_model *model = fixture_model("llama");
     some s;
@@ -563,6 +562,6 @@ CHECK_MAIN("batch_generate", CHECK_CASE(greedy_texts_are_those_alone),
            CHECK_CASE(an_invariant_batch_is_exact), CHECK_CASE(caches_of_every_kind_go_together),
            CHECK_CASE(constrained_texts_are_those_alone),
            CHECK_CASE(what_cannot_go_together_goes_alone), CHECK_CASE(a_bad_request_fails_alone),
-           CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(texts_are_told_of_as_they_end),
+           CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(results_are_reported_as_they_end),
            CHECK_CASE(a_cancelled_batch_keeps_what_there_is), CHECK_CASE(texts_are_texts),
            CHECK_CASE(requests_are_added_and_freed_in_callbacks))

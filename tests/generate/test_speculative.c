@@ -280,8 +280,8 @@ static bool stands_later(int i)
     return false;
 }
 
-/* Whether some token that can come next stands in the prompt, and what follows it there can come
- * then: whoever looks back proposes it, and it may be taken. */
+/* Whether a possible next token occurs in the prompt, and its successor there is possible too: a
+ * draft from the prompt proposes it, and it may be accepted. */
 static bool repeats(weft_model *model, const weft_sampler_options *o)
 {
     const size_t V = (size_t)weft_model_info_of(model)->vocab_size;
