@@ -102,6 +102,26 @@ weft_array *arrays_sine(weft_dims shape, double start, weft_dtype dtype)
     return weft_astype(weft_reshape(weft_sin(line), shape), dtype);
 }
 
+bool arrays_agree(weft_array *a, weft_array *b, double tolerance, const char *label)
+{
+    enum { MOST = 512 };
+    double x[MOST], y[MOST];
+    const int64_t n = weft_size(a);
+    if (n != weft_size(b) || n > MOST || weft_ndim(a) != weft_ndim(b) ||
+        weft_read(a, WEFT_FLOAT64, x, n) != WEFT_OK ||
+        weft_read(b, WEFT_FLOAT64, y, n) != WEFT_OK) {
+        return CHECK_FAIL("%s: %lld and %lld elements: %s", label, (long long)n,
+                          (long long)weft_size(b), weft_error_message());
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (!(fabs(x[i] - y[i]) <= tolerance * fmax(1, fabs(y[i])))) {
+            return CHECK_FAIL("%s: element %lld: expected %.12g, got %.12g", label, (long long)i,
+                              y[i], x[i]);
+        }
+    }
+    return CHECK(true);
+}
+
 bool arrays_check(weft_array *a, const char *name, double tolerance, const char *label)
 {
     int64_t n;

@@ -19,6 +19,10 @@ weft_array *arrays_make(const char *name, weft_dtype dtype, weft_dims shape);
 /* sin(start), sin(start + 1), ...: numbers without symmetries that could hide errors. */
 weft_array *arrays_sine(weft_dims shape, double start, weft_dtype dtype);
 
+/* Checks that both have the same rank and size, and elements with |a - b| <= tolerance * max(1,
+ * |b|). */
+bool arrays_agree(weft_array *a, weft_array *b, double tolerance, const char *label);
+
 /* Checks the elements of `a`: |a - expected| <= tolerance * max(1, |expected|). `label`
  * identifies the check in the failure message. */
 bool arrays_check(weft_array *a, const char *name, double tolerance, const char *label);

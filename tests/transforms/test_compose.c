@@ -5,43 +5,11 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/arrays.h"
 #include "weft/op.h"
 #include "weft/ops.h"
 #include "weft/random.h"
 #include "weft/transforms.h"
-
-/* sin(start), sin(start + 1), ... */
-static weft_array *sines(weft_dims shape, double start)
-{
-    double v[512];
-    int64_t n = 1;
-    for (int i = 0; i < shape.n; i++) {
-        n *= shape.at[i];
-    }
-    for (int64_t i = 0; i < n; i++) {
-        v[i] = sin(start + (double)i);
-    }
-    return weft_from_data(v, WEFT_FLOAT64, shape);
-}
-
-static bool same(weft_array *a, weft_array *b, double tolerance, const char *label)
-{
-    double x[512], y[512];
-    int64_t n = weft_size(a);
-    if (n != weft_size(b) || n > 512 || weft_ndim(a) != weft_ndim(b) ||
-        weft_read(a, WEFT_FLOAT64, x, n) != WEFT_OK ||
-        weft_read(b, WEFT_FLOAT64, y, n) != WEFT_OK) {
-        return CHECK_FAIL("%s: %lld and %lld elements: %s", label, (long long)n,
-                          (long long)weft_size(b), weft_error_message());
-    }
-    for (int64_t i = 0; i < n; i++) {
-        if (!(fabs(x[i] - y[i]) <= tolerance * fmax(1, fabs(y[i])))) {
-            return CHECK_FAIL("%s: element %lld: expected %.12g, got %.12g", label, (long long)i,
-                              y[i], x[i]);
-        }
-    }
-    return CHECK(true);
-}
 
 static weft_array *at(weft_array *x, int64_t i)
 {
@@ -102,9 +70,9 @@ static int block_gradients(void *context, weft_array *const *in, int n_in, weft_
 
 static void inputs(weft_array **in, double start)
 {
-    in[0] = sines(WEFT_DIMS(4, 3), start);
-    in[1] = sines(WEFT_DIMS(3, 3), start + 20);
-    in[2] = sines(WEFT_DIMS(3), start + 40);
+    in[0] = arrays_sine(WEFT_DIMS(4, 3), start, WEFT_FLOAT64);
+    in[1] = arrays_sine(WEFT_DIMS(3, 3), start + 20, WEFT_FLOAT64);
+    in[2] = arrays_sine(WEFT_DIMS(3), start + 40, WEFT_FLOAT64);
 }
 
 /* ---- forward mode --------------------------------------------------------------------------- */
@@ -135,15 +103,16 @@ static void tangents_of_integers_and_constants(void)
 {
     int32_t indices[] = {2, 0};
     weft_scope_open();
-    weft_array *x = sines(WEFT_DIMS(3), 1), *t = sines(WEFT_DIMS(3), 5);
+    weft_array *x = arrays_sine(WEFT_DIMS(3), 1, WEFT_FLOAT64),
+               *t = arrays_sine(WEFT_DIMS(3), 5, WEFT_FLOAT64);
     weft_array *in[] = {x, weft_from_data(indices, WEFT_INT32, WEFT_DIMS(2))}, *out[4], *to[4];
     weft_array *given[] = {t, NULL};
     CHECK_OK(weft_jvp(integers_and_constants, NULL, in, 2, given, out, 4, to));
     CHECK(to[0] == NULL);
-    same(to[1], weft_zeros_like(x), 0, "stopped");
-    same(to[2], weft_take(t, in[1], 0), 0, "taken");
-    same(to[3], t, 0, "handed on");
-    given[0] = sines(WEFT_DIMS(2), 0);
+    arrays_agree(to[1], weft_zeros_like(x), 0, "stopped");
+    arrays_agree(to[2], weft_take(t, in[1], 0), 0, "taken");
+    arrays_agree(to[3], t, 0, "handed on");
+    given[0] = arrays_sine(WEFT_DIMS(2), 0, WEFT_FLOAT64);
     CHECK_STATUS(weft_jvp(integers_and_constants, NULL, in, 2, given, out, 4, to), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "tangent 0: expected shape (3,), got (2,)");
     weft_scope_close(NULL);
@@ -197,8 +166,8 @@ static void hessian_products_agree(void)
         CHECK(weft_ok(weft_value_and_grad(gradient_times, &p, in, 3, twice)));
         for (int i = 0; i < 3; i++) {
             CHECK_OK(weft_eval_n((weft_array *[]){forward[i], reverse[i], twice[i]}, 3));
-            same(forward[i], reverse[i], 1e-11, "forward over reverse");
-            same(twice[i], reverse[i], 1e-11, "reverse over reverse");
+            arrays_agree(forward[i], reverse[i], 1e-11, "forward over reverse");
+            arrays_agree(twice[i], reverse[i], 1e-11, "reverse over reverse");
         }
         weft_scope_close(NULL);
     }
@@ -242,13 +211,13 @@ static void batched_values_and_gradients(void)
         for (int b = 0; b < BATCH; b++) {
             weft_array *want[3], *one;
             block(NULL, singles[b], 3, &one, 1);
-            same(at(y, b), one, 1e-13, "value");
+            arrays_agree(at(y, b), one, 1e-13, "value");
             weft_value_and_grad(block_loss, NULL, singles[b], 3, want);
-            same(at(grads[0], b), want[0], 1e-12, "gradient 0");
-            same(weft_squeeze(weft_slice_axis(grads[1], 2, b, b + 1), 2), want[1], 1e-12,
-                 "gradient 1");
-            same(weft_squeeze(weft_slice_axis(grads[2], -1, b, b + 1), -1), want[2], 1e-12,
-                 "gradient 2");
+            arrays_agree(at(grads[0], b), want[0], 1e-12, "gradient 0");
+            arrays_agree(weft_squeeze(weft_slice_axis(grads[1], 2, b, b + 1), 2), want[1], 1e-12,
+                         "gradient 1");
+            arrays_agree(weft_squeeze(weft_slice_axis(grads[2], -1, b, b + 1), -1), want[2], 1e-12,
+                         "gradient 2");
         }
         weft_scope_close(NULL);
     }
@@ -312,7 +281,9 @@ static int all_pairs(void *context, weft_array *const *in, int n_in, weft_array 
 static void maps_nest(void)
 {
     weft_scope_open();
-    weft_array *in[] = {sines(WEFT_DIMS(4, 3), 1), sines(WEFT_DIMS(5, 3), 2)}, *y;
+    weft_array *in[] = {arrays_sine(WEFT_DIMS(4, 3), 1, WEFT_FLOAT64),
+                        arrays_sine(WEFT_DIMS(5, 3), 2, WEFT_FLOAT64)},
+               *y;
     all_pairs(NULL, in, 2, &y, 1);
     CHECK_OK(weft_eval(y));
     CHECK_EQ_INT(weft_dim(y, 0), 4);
@@ -321,7 +292,7 @@ static void maps_nest(void)
         for (int j = 0; j < 5; j++) {
             weft_array *one[] = {at(in[0], i), at(in[1], j)}, *want;
             pair(NULL, one, 2, &want, 1);
-            same(at(at(y, i), j), want, 1e-14, "pair");
+            arrays_agree(at(at(y, i), j), want, 1e-14, "pair");
         }
     }
     weft_gradcheck_options options = {.forward = true, .second = true};
@@ -353,12 +324,14 @@ static void outputs_without_the_batch(void)
     static const int in_axes[] = {0, WEFT_NO_AXIS}, out_axes[] = {WEFT_NO_AXIS, 0};
     static const int wrong[] = {0, WEFT_NO_AXIS};
     weft_scope_open();
-    weft_array *in[] = {sines(WEFT_DIMS(4, 2), 0), sines(WEFT_DIMS(2), 9)}, *out[2];
+    weft_array *in[] = {arrays_sine(WEFT_DIMS(4, 2), 0, WEFT_FLOAT64),
+                        arrays_sine(WEFT_DIMS(2), 9, WEFT_FLOAT64)},
+               *out[2];
     CHECK_OK(weft_vmap(partly, NULL, in, in_axes, 2, out, NULL, 2));
     CHECK_OK(weft_eval_n(out, 2));
     for (int i = 0; i < 4; i++) {
-        same(at(out[0], i), weft_scale(in[1], 2), 0, "repeated");
-        same(at(out[1], i), weft_multiply(at(in[0], i), in[1]), 0, "product");
+        arrays_agree(at(out[0], i), weft_scale(in[1], 2), 0, "repeated");
+        arrays_agree(at(out[1], i), weft_multiply(at(in[0], i), in[1]), 0, "product");
     }
     CHECK_OK(weft_vmap(partly, NULL, in, in_axes, 2, out, out_axes, 2));
     CHECK_EQ_INT(weft_ndim(out[0]), 1);
@@ -380,7 +353,7 @@ static void evaluating_inside_is_refused(void)
         char message[100];
     } seen = {0};
     weft_scope_open();
-    weft_array *x = sines(WEFT_DIMS(4), 0), *y;
+    weft_array *x = arrays_sine(WEFT_DIMS(4), 0, WEFT_FLOAT64), *y;
     CHECK(weft_vmap(evaluates, &seen, &x, NULL, 1, &y, NULL, 1) != WEFT_OK);
     CHECK_EQ_INT(seen.status, WEFT_INVALID);
     CHECK_CONTAINS(seen.message, "cannot read elements");
@@ -405,8 +378,8 @@ static void keys_give_each_example_its_own(void)
     for (int i = 0; i < 4; i++) {
         weft_array *key = at(keys, i);
         noise(NULL, &key, 1, want, 2);
-        same(at(out[0], i), want[0], 0, "normal");
-        same(at(out[1], i), want[1], 0, "uniform");
+        arrays_agree(at(out[0], i), want[0], 0, "normal");
+        arrays_agree(at(out[1], i), want[1], 0, "uniform");
     }
     weft_scope_close(NULL);
 }

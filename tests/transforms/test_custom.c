@@ -4,41 +4,11 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/arrays.h"
 #include "weft/backend.h"
 #include "weft/op.h"
 #include "weft/ops.h"
 #include "weft/transforms.h"
-
-static weft_array *sines(weft_dims shape, double start)
-{
-    double v[64];
-    int64_t n = 1;
-    for (int i = 0; i < shape.n; i++) {
-        n *= shape.at[i];
-    }
-    for (int64_t i = 0; i < n; i++) {
-        v[i] = sin(start + (double)i);
-    }
-    return weft_from_data(v, WEFT_FLOAT64, shape);
-}
-
-static bool same(weft_array *a, weft_array *b, double tolerance, const char *label)
-{
-    double x[64], y[64];
-    int64_t n = weft_size(a);
-    if (n != weft_size(b) || n > 64 || weft_read(a, WEFT_FLOAT64, x, n) != WEFT_OK ||
-        weft_read(b, WEFT_FLOAT64, y, n) != WEFT_OK) {
-        return CHECK_FAIL("%s: %lld and %lld elements: %s", label, (long long)n,
-                          (long long)weft_size(b), weft_error_message());
-    }
-    for (int64_t i = 0; i < n; i++) {
-        if (!(fabs(x[i] - y[i]) <= tolerance * fmax(1, fabs(y[i])))) {
-            return CHECK_FAIL("%s: element %lld: expected %.12g, got %.12g", label, (long long)i,
-                              y[i], x[i]);
-        }
-    }
-    return CHECK(true);
-}
 
 /* ---- custom: y = x w, z = sum(sin(y)) ------------------------------------------------------- */
 
@@ -128,8 +98,10 @@ static void custom_rules_compose(void)
     for (int r = 0; r < 5; r++) {
         for (int f = 0; f < 4; f++) {
             weft_scope_open();
-            weft_array *in[] = {f ? sines(WEFT_DIMS(2, 4), 1) : sines(WEFT_DIMS(4), 1),
-                                f == 2 ? sines(WEFT_DIMS(3, 4), 2) : sines(WEFT_DIMS(4), 2)};
+            weft_array *in[] = {f ? arrays_sine(WEFT_DIMS(2, 4), 1, WEFT_FLOAT64)
+                                  : arrays_sine(WEFT_DIMS(4), 1, WEFT_FLOAT64),
+                                f == 2 ? arrays_sine(WEFT_DIMS(3, 4), 2, WEFT_FLOAT64)
+                                       : arrays_sine(WEFT_DIMS(4), 2, WEFT_FLOAT64)};
             CHECK_OK(weft_gradcheck(functions[f], (void *)(uintptr_t)all[r], in, 2, &options));
             weft_scope_close(NULL);
         }
@@ -145,8 +117,9 @@ static void custom_rules_replace_derived_ones(void)
         for (int mapped = 0; mapped < 2; mapped++) {
             weft_function *fn = mapped ? custom_once : customised;
             weft_scope_open();
-            weft_array *in[] = {mapped ? sines(WEFT_DIMS(2, 4), 1) : sines(WEFT_DIMS(4), 1),
-                                sines(WEFT_DIMS(4), 2)};
+            weft_array *in[] = {mapped ? arrays_sine(WEFT_DIMS(2, 4), 1, WEFT_FLOAT64)
+                                       : arrays_sine(WEFT_DIMS(4), 1, WEFT_FLOAT64),
+                                arrays_sine(WEFT_DIMS(4), 2, WEFT_FLOAT64)};
             weft_array *t[] = {weft_ones_like(in[0]), weft_ones_like(in[1])}, *out[2], *to[2];
             weft_array *want[2], *cts[2], *grads[2], *right[2];
             twist = 1;
@@ -158,8 +131,8 @@ static void custom_rules_replace_derived_ones(void)
             CHECK_OK(weft_jvp(fn, (void *)(uintptr_t)all[r], in, 2, t, out, 2, to));
             CHECK_OK(weft_vjp(fn, (void *)(uintptr_t)all[r], in, 2, cts, NULL, 2, grads));
             for (int i = 0; i < 2; i++) {
-                same(to[i], weft_scale(want[i], 3), 1e-13, "tangent");
-                same(grads[i], weft_scale(right[i], 3), 1e-13, "gradient");
+                arrays_agree(to[i], weft_scale(want[i], 3), 1e-13, "tangent");
+                arrays_agree(grads[i], weft_scale(right[i], 3), 1e-13, "gradient");
             }
             weft_scope_close(NULL);
         }
@@ -181,7 +154,7 @@ static int many(void *context, weft_array *const *in, int n_in, weft_array **out
 static void custom_refuses_too_many_results(void)
 {
     weft_scope_open();
-    weft_array *x = sines(WEFT_DIMS(2), 0), *out[MANY];
+    weft_array *x = arrays_sine(WEFT_DIMS(2), 0, WEFT_FLOAT64), *out[MANY];
     CHECK_EQ_INT(weft_custom(many, NULL, &by_nothing, &x, 1, out, MANY), MANY);
     CHECK(!weft_ok(out[0]));
     CHECK_CONTAINS(weft_error(out[MANY - 1]), "at most 62 arguments and 16 results, got 1 and 17");
@@ -229,7 +202,8 @@ static weft_array *layers_loss(void *context, weft_array *const *in, int n_in)
 static int64_t times(weft_checkpoint_options *options, const char *op, weft_array **grads)
 {
     weft_op_report ops[64];
-    weft_array *in[] = {sines(WEFT_DIMS(4, 4), 1), sines(WEFT_DIMS(4, 4), 5)};
+    weft_array *in[] = {arrays_sine(WEFT_DIMS(4, 4), 1, WEFT_FLOAT64),
+                        arrays_sine(WEFT_DIMS(4, 4), 5, WEFT_FLOAT64)};
     weft_device *device = weft_default_device();
     weft_array *value = weft_value_and_grad(layers_loss, options, in, 2, grads);
     CHECK_OK(weft_device_profile(device, true));
@@ -268,7 +242,7 @@ static void checkpoints_keep_the_results_of_their_policy(void)
                            (long long)(with - plain), (long long)expected[e].again[k]);
             }
             for (int i = 0; i < 2; i++) {
-                same(grads[i], want[i], 1e-14, "gradient");
+                arrays_agree(grads[i], want[i], 1e-14, "gradient");
             }
         }
         weft_scope_close(NULL);
@@ -281,7 +255,9 @@ static void kept_results_compose(void)
     weft_checkpoint_options ops = {.keep = weft_keep_ops, .context = (void *)(uintptr_t)products};
     weft_gradcheck_options options = {.forward = true, .second = true, .max_elements = 6};
     weft_scope_open();
-    weft_array *in[] = {sines(WEFT_DIMS(4, 4), 1), sines(WEFT_DIMS(4, 4), 5)}, *batch[2];
+    weft_array *in[] = {arrays_sine(WEFT_DIMS(4, 4), 1, WEFT_FLOAT64),
+                        arrays_sine(WEFT_DIMS(4, 4), 5, WEFT_FLOAT64)},
+               *batch[2];
     CHECK_OK(weft_gradcheck(layers, &ops, in, 2, &options));
     weft_array *both[] = {in[0], weft_scale(in[0], 0.5)}, *y[2];
     static const int axes[] = {0, WEFT_NO_AXIS};
@@ -289,7 +265,7 @@ static void kept_results_compose(void)
     batch[1] = in[1];
     CHECK_OK(weft_vmap(layers, &ops, batch, axes, 2, y, NULL, 1));
     layers(NULL, (weft_array *[]){both[1], in[1]}, 2, y + 1, 1);
-    same(weft_squeeze(weft_slice_axis(y[0], 0, 1, 2), 0), y[1], 1e-13, "mapped");
+    arrays_agree(weft_squeeze(weft_slice_axis(y[0], 0, 1, 2), 0), y[1], 1e-13, "mapped");
     weft_scope_close(NULL);
 }
 
@@ -309,11 +285,13 @@ static void depends_is_the_same_values(void)
 {
     weft_gradcheck_options options = {.forward = true, .second = true};
     weft_scope_open();
-    weft_array *in[] = {sines(WEFT_DIMS(3), 1), sines(WEFT_DIMS(3), 5)}, *y[2], *bad;
+    weft_array *in[] = {arrays_sine(WEFT_DIMS(3), 1, WEFT_FLOAT64),
+                        arrays_sine(WEFT_DIMS(3), 5, WEFT_FLOAT64)},
+               *y[2], *bad;
     CHECK_OK(weft_gradcheck(through_depends, NULL, in, 2, &options));
     CHECK_OK(weft_vmap(through_depends, NULL, in, NULL, 2, y, NULL, 1));
     through_depends(NULL, in, 2, y + 1, 1);
-    same(y[0], y[1], 0, "mapped");
+    arrays_agree(y[0], y[1], 0, "mapped");
     bad = weft_error_array("no such thing");
     weft_depends(in, 1, &bad, 1, y);
     CHECK_CONTAINS(weft_error(y[0]), "no such thing");
@@ -342,16 +320,18 @@ static void chosen_arguments_and_results_beside_the_value(void)
 {
     static const int argnums[] = {2, 0}, wrong[] = {3};
     weft_scope_open();
-    weft_array *in[] = {sines(WEFT_DIMS(3), 1), sines(WEFT_DIMS(3), 5), sines(WEFT_DIMS(3), 9)};
+    weft_array *in[] = {arrays_sine(WEFT_DIMS(3), 1, WEFT_FLOAT64),
+                        arrays_sine(WEFT_DIMS(3), 5, WEFT_FLOAT64),
+                        arrays_sine(WEFT_DIMS(3), 9, WEFT_FLOAT64)};
     weft_array *out[3], *grads[3];
     CHECK_OK(weft_value_and_grad_aux(loss_and_more, NULL, in, 3, argnums, 2, out, 3, grads));
     CHECK_OK(weft_eval_n((weft_array *[]){out[1], grads[0], grads[1]}, 3));
-    same(grads[0], weft_multiply(in[0], in[1]), 1e-15, "gradient 2");
-    same(grads[1], weft_multiply(in[1], in[2]), 1e-15, "gradient 0");
-    same(out[1], weft_multiply(in[0], in[1]), 0, "beside");
+    arrays_agree(grads[0], weft_multiply(in[0], in[1]), 1e-15, "gradient 2");
+    arrays_agree(grads[1], weft_multiply(in[1], in[2]), 1e-15, "gradient 0");
+    arrays_agree(out[1], weft_multiply(in[0], in[1]), 0, "beside");
     CHECK_EQ_INT(weft_dtype_of(out[2]), WEFT_UINT32);
     CHECK_OK(weft_grad(only_loss, NULL, in, 3, NULL, 0, grads));
-    same(grads[1], weft_multiply(in[0], in[2]), 1e-15, "gradient 1");
+    arrays_agree(grads[1], weft_multiply(in[0], in[2]), 1e-15, "gradient 1");
     CHECK_STATUS(weft_grad(only_loss, NULL, in, 3, wrong, 1, grads), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "argument 3 of 3");
     weft_scope_close(NULL);
