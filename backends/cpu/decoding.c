@@ -10,7 +10,7 @@
 #include "backends/cpu/sizes.h"
 
 enum {
-    MOST_ROWS = 96,
+    MOST_ROWS = 192,
     FEW_ROWS = 24,       /* up to so many few_rows.c is faster, but for one or two whole vectors */
     PIECE = 512,         /* terms that are decoded at a time */
     TILE = 12,           /* rows of B^T that are decoded at a time, at most: gemm_rows */

@@ -68,7 +68,7 @@ typedef struct cpu_way {
 
 /* int8.c: A rounded to 8 bits. few_rows.c: at most 24 rows of A times rows of B^T that are
  * contiguous, dense or codes. stream.c: fewer, with `streams`. gemm_parts.c: products of bfloat16
- * parts, where the machine has kernels for them. decoding.c: up to 96 rows of A times codes.
+ * parts, where the machine has kernels for them. decoding.c: up to 192 rows of A times codes.
  * gemm_tiles.c: the rest. */
 extern const cpu_way weft__cpu_by_int8, weft__cpu_by_few_rows, weft__cpu_by_stream,
     weft__cpu_by_parts, weft__cpu_by_decoding, weft__cpu_by_tiles;

@@ -50,24 +50,49 @@ static bool is_few(int64_t m)
     return m <= FEW_ROWS && weft__cpu_kernels()->int8_rows;
 }
 
-/* Codes of Q8_0, Q4_0, Q4_K, and affine ones of 4 and 8 bits. Without int8_rows memory is the
- * bottleneck of fewer rows, not arithmetic. */
-static bool takes(const cpu_gemm *g)
+/* What is subtracted from the codes of a kind that has this instead of a bias; 0: a bias.
+ * Other kinds, such as those with a scale for 16 weights, are not taken. */
+static bool offset_of(const cpu_codes *c, int *offset)
 {
-    const cpu_codes *c = g->b.codes;
-    if (!g->int8 || c == NULL || g->b.code_terms || g->c_dtype != g->a.dtype || g->m < 1 ||
-        (g->m <= CPU_GEMV_ROWS && !is_few(g->m)))
-        return false;
+    *offset = 0;
     switch (c->kind) {
-    case WEFT_ENCODING_Q8_0:
     case WEFT_ENCODING_Q4_0:
+        *offset = 8;
+        return true;
+    case WEFT_ENCODING_Q5_0:
+        *offset = 16;
+        return true;
+    case WEFT_ENCODING_Q8_0:
+    case WEFT_ENCODING_IQ4_NL:
+    case WEFT_ENCODING_IQ4_XS:
+    case WEFT_ENCODING_GGUF_MXFP4:
+        *offset = 128;
+        return true;
+    case WEFT_ENCODING_Q4_1:
+    case WEFT_ENCODING_Q5_1:
     case WEFT_ENCODING_Q4_K:
+    case WEFT_ENCODING_Q5_K:
         return true;
     case WEFT_ENCODING_AFFINE:
         return c->bits == 4 || c->bits == 8;
     default:
         return false;
     }
+}
+
+/* Whether all codes are less than 16. */
+static bool is_narrow(const cpu_codes *c)
+{
+    return c->kind == WEFT_ENCODING_Q4_0 || c->kind == WEFT_ENCODING_Q4_1 ||
+           c->kind == WEFT_ENCODING_Q4_K || (c->kind == WEFT_ENCODING_AFFINE && c->bits == 4);
+}
+
+static bool takes(const cpu_gemm *g)
+{
+    int offset;
+    return g->int8 && g->b.codes && !g->b.code_terms && g->c_dtype == g->a.dtype && g->m > 0 &&
+           (g->m >= weft__cpu_kernels()->int8_least || is_few(g->m)) &&
+           offset_of(g->b.codes, &offset);
 }
 
 static strip give_strip(const strips *s, cpu_workspace_rest *room)
@@ -81,12 +106,6 @@ static strip give_strip(const strips *s, cpu_workspace_rest *room)
     return own;
 }
 
-/* The kind's offset, for kinds with an offset instead of a bias. */
-static int offset_of(const cpu_codes *c)
-{
-    return c->kind == WEFT_ENCODING_Q8_0 ? 128 : c->kind == WEFT_ENCODING_Q4_0 ? 8 : 0;
-}
-
 /* Returns the bytes; if memory is not NULL, also sets the pointers. */
 static int64_t lay_out(strips *s, const cpu_gemm *p, void *memory)
 {
@@ -97,10 +116,8 @@ static int64_t lay_out(strips *s, const cpu_gemm *p, void *memory)
                   .blocks = p->k / CPU_INT8_TERMS,
                   .panels = panels >= MANY_COLUMNS ? 2 : 1,
                   .parts = (p->m + PART_ROWS - 1) / PART_ROWS,
-                  .offset = offset_of(p->b.codes),
-                  .narrow = p->b.codes->kind == WEFT_ENCODING_AFFINE
-                                ? p->b.codes->bits == 4
-                                : p->b.codes->kind != WEFT_ENCODING_Q8_0};
+                  .narrow = is_narrow(p->b.codes)};
+    (void)offset_of(p->b.codes, &s->offset);
     const int64_t numbers = p->m * s->blocks;
     s->x = weft__cpu_workspace_take(&room, numbers * CPU_INT8_TERMS, 1);
     s->steps = weft__cpu_workspace_take(&room, numbers, sizeof(float));
@@ -219,13 +236,15 @@ static void round_few(const few *f)
     const cpu_gemm *p = f->p;
     const int64_t rows = padded_rows(p->m), per_row = f->per_row;
     const int64_t size = (int64_t)weft_dtype_size(p->a.dtype);
+    int offset;
+    (void)offset_of(p->b.codes, &offset);
     memset(f->x + p->m * p->k, 0, (size_t)((rows - p->m) * p->k));
     memset(f->steps, 0, (size_t)(rows * per_row) * sizeof *f->steps);
     memset(f->shifts, 0, (size_t)(rows * per_row) * sizeof *f->shifts);
     memset(f->starts, 0, (size_t)(rows * per_row) * sizeof *f->starts);
     for (int64_t i = 0; i < p->m; i++)
         f->kernels->int8_round(p->a.dtype, (const char *)p->a.data + i * p->a.row * size, p->k,
-                               offset_of(p->b.codes), f->x + i * p->k, f->steps + i * per_row,
+                               offset, f->x + i * p->k, f->steps + i * per_row,
                                f->starts + i * per_row, f->shifts + i * per_row);
 }
 

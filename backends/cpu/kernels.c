@@ -26,6 +26,7 @@ static void fill(cpu_isa isa)
     CPU_FILL(weft__fill_gemv, &table, isa);
     CPU_FILL(weft__fill_gemv_codes, &table, isa);
     CPU_FILL_BYTES(weft__fill_int8, &table, isa);
+    CPU_FILL(weft__fill_int8_pack, &table, isa);
     CPU_FILL(weft__fill_int8_rows, &table, isa);
     CPU_FILL(weft__fill_kv_codes, &table, isa);
     CPU_FILL(weft__fill_loss, &table, isa);

@@ -273,6 +273,7 @@ typedef struct cpu_kernels {
     void (*int8_pack)(const cpu_codes *c, int64_t first, int64_t n, int64_t blocks, uint8_t *w,
                       float *scales, float *biases);
     void (*int8_block)(const cpu_int8_block *b);
+    int int8_least; /* for fewer rows exact products are as fast */
     /* isa/int8_rows.c. NULL: exact products of so few rows are as fast. */
     void (*int8_rows)(const cpu_int8_rows *r);
 
@@ -390,6 +391,7 @@ CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv_codes, cpu_kernels);
 CPU_DECLARE_FILL_BYTES(weft__fill_int8, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_int8_pack, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_int8_rows, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_kv_codes, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_loss, cpu_kernels);

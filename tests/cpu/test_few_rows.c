@@ -17,7 +17,7 @@
 
 /* Numbers of rows for which matrix-vector kernels, kernels of few rows, decoding in pieces and the
  * GEMM are used. */
-static const int64_t rows_tried[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 25, 33, 96, 97};
+static const int64_t rows_tried[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 25, 33, 192, 193};
 enum { ROWS_TRIED = sizeof rows_tried / sizeof *rows_tried };
 
 /* ---- Weights --------------------------------------------------------------------------------- */
@@ -194,10 +194,10 @@ static void check_threads(const weights *w, int64_t rows)
 }
 
 /* A row has the same bits in every position and beside any other rows of products that are computed
- * in the same way: 25 to 96 rows. */
+ * in the same way: 25 to 192 rows. */
 static void check_positions(void)
 {
-    enum { MOST = 96, LEAST = 25 };
+    enum { MOST = 192, LEAST = 25 };
     if (weft__cpu_kernels()->parts.rows.least)
         return; /* by AMX */
     for (int n = 0; n < ENCODINGS; n++) {
@@ -208,7 +208,7 @@ static void check_positions(void)
         const weft_linear_params params = {.dtype = WEFT_FLOAT32};
         weft_tensor in[] = {x.t, w.t};
         run_row("linear", &params, in, 2, &all.t, 1);
-        for (int64_t rows = LEAST; rows < MOST; rows += 13) {
+        for (int64_t rows = LEAST; rows < MOST; rows += 31) {
             in[0].shape.at[0] = some.t.shape.at[0] = rows;
             in[0].data = (char *)x.t.data + (MOST - rows) * WIDTH * (int64_t)sizeof(float);
             run_row("linear", &params, in, 2, &some.t, 1);

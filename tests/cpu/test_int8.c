@@ -15,14 +15,49 @@
 #include "weft/ops.h"
 #include "weft/transforms.h"
 
-static const char *const kinds[] = {"Q8_0", "Q4_0", "Q4_K", "affine 4", "affine 8"};
-enum { Q4_K = 2, KINDS = sizeof kinds / sizeof *kinds, TERMS = CPU_INT8_TERMS };
+static const char *const kinds[] = {"Q8_0", "Q4_0", "Q4_K", "affine 4", "affine 8", "Q4_1",
+                                    "Q5_0", "Q5_1", "Q5_K", "IQ4_NL",   "IQ4_XS",   "MXFP4"};
+enum {
+    Q4_K = 2,
+    AFFINE_4 = 3,
+    AFFINE_8 = 4,
+    KINDS = sizeof kinds / sizeof *kinds,
+    TERMS = CPU_INT8_TERMS
+};
 
-/* The weight as kind t encodes it. */
+/* Any codes, with scales that are normal, for kinds that Weft does not encode. */
+static weft_array *any_blocks(const weft_encoding *e, weft_dims shape, uint64_t seed)
+{
+    const int64_t blocks = shape.at[0] * shape.at[1] / e->block;
+    uint8_t *bytes = malloc((size_t)(blocks * e->block_bytes));
+    for (int64_t i = 0; i < blocks * e->block_bytes; i++)
+        bytes[i] = (uint8_t)((seed = seed * 6364136223846793005u + 1) >> 56);
+    for (int64_t i = 0; i < blocks; i++) {
+        uint8_t *block = bytes + i * e->block_bytes;
+        if (e->kind == WEFT_ENCODING_GGUF_MXFP4)
+            block[0] = (uint8_t)(120 + block[0] % 8);
+        else
+            block[1] = 0x2c; /* of a float16 */
+        if (e->kind == WEFT_ENCODING_Q4_1 || e->kind == WEFT_ENCODING_Q5_1)
+            block[3] = e->kind == WEFT_ENCODING_Q4_1 ? 0xb8 : 0xbc; /* the minimum: balanced */
+    }
+    return weft_from_blocks(bytes, e, WEFT_FLOAT32, shape, free, NULL);
+}
+
+/* The encoding of kind t, NULL for affine codes. */
+static const weft_encoding *block_type(int t)
+{
+    return t == AFFINE_4 || t == AFFINE_8 ? NULL : weft_gguf_encoding(kinds[t]);
+}
+
+/* The weight as kind t encodes it, or any weight of its size. */
 static weft_array *encoded(int t, weft_array *w, int64_t group, weft_dtype scale)
 {
-    const weft_quantize_options o = {.bits = t == 3 ? 4 : 8, .group_size = group};
-    return weft_encode(w, t < 3 ? weft_gguf_encoding(kinds[t]) : weft_quantize_encoding(&o, scale));
+    const weft_quantize_options o = {.bits = t == AFFINE_4 ? 4 : 8, .group_size = group};
+    const weft_encoding *e = block_type(t);
+    if (e == NULL)
+        return weft_encode(w, weft_quantize_encoding(&o, scale));
+    return e->encode ? weft_encode(w, e) : any_blocks(e, weft_shape(w), (uint64_t)t);
 }
 
 static weft_array *normal(uint64_t seed, weft_dims shape)
@@ -139,7 +174,7 @@ static void check_definition(int t, size s, weft_dtype dtype, bool with_bias)
 /* Whether x is rounded; otherwise so few rows are exact. */
 static bool rounds(int64_t m)
 {
-    return m > CPU_GEMV_ROWS || weft__cpu_kernels()->int8_rows;
+    return m >= weft__cpu_kernels()->int8_least || weft__cpu_kernels()->int8_rows;
 }
 
 static void products_are_defined(void)
@@ -155,7 +190,8 @@ static void products_are_defined(void)
             continue;
         for (int t = 0; t < KINDS; t++)
             for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-                if (rounds(sizes[i].m) && (t != Q4_K || sizes[i].k % 256 == 0))
+                if (rounds(sizes[i].m) &&
+                    (!block_type(t) || sizes[i].k % block_type(t)->block == 0))
                     check_definition(t, sizes[i], dtypes[(t + (int)i) % 3], i % 2 == 0);
     }
 }

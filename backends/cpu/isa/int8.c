@@ -9,7 +9,6 @@
 #include <math.h>
 
 #include "backends/cpu/isa/scales.h"
-#include "backends/cpu/isa/transpose.h"
 #include "backends/cpu/kernels.h"
 
 #if defined(__AVX512F__) || defined(__aarch64__) /* 32 registers */
@@ -340,186 +339,19 @@ static void int8_round(weft_dtype dtype, const void *x, int64_t k, int offset, i
         round_rows(WEFT_FLOAT32, x, k, offset, q, steps, starts, shifts);
 }
 
-/* ---- Weights -------------------------------------------------------------------------------- */
-
-/* Elements 32 g .. 32 g + 32 of row r as bytes, with their scale and, for types that have one,
- * their bias. */
-typedef void bytes_of(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
-                      float *bias);
-
-/* Block `number` of row r, for encodings that are not split into parts. */
-static inline const uint8_t *block_at(const cpu_codes *c, int64_t r, int64_t number)
-{
-    return (const uint8_t *)c->codes + r * c->code_row + number * c->code_group;
-}
-
-/* The nibbles at bit `shift` of n bytes, eight at a time. */
-SIMD void nibbles_of(const uint8_t *codes, int n, int shift, uint8_t *out)
-{
-#pragma GCC unroll 4
-    for (int i = 0; i < n; i += 8) {
-        uint64_t eight;
-        memcpy(&eight, codes + i, sizeof eight);
-        eight = eight >> shift & UINT64_C(0x0f0f0f0f0f0f0f0f);
-        memcpy(out + i, &eight, sizeof eight);
-    }
-}
-
-SIMD void bytes_q8_0(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
-                     float *bias)
-{
-    const uint8_t *b = block_at(c, r, g);
-    *scale = half_at(b);
-    (void)bias;
-    for (int i = 0; i < CPU_INT8_TERMS; i++)
-        out[i] = b[2 + i] ^ 0x80;
-}
-
-SIMD void bytes_q4_0(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
-                     float *bias)
-{
-    const uint8_t *b = block_at(c, r, g);
-    *scale = half_at(b);
-    (void)bias;
-    nibbles_of(b + 2, 16, 0, out);
-    nibbles_of(b + 2, 16, 4, out + 16);
-}
-
-SIMD void bytes_q4_k(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
-                     float *bias)
-{
-    enum { RUNS = 256 / CPU_INT8_TERMS };
-    const uint8_t *b = block_at(c, r, g / RUNS);
-    const int run = (int)(g % RUNS), shift = run % 2 * 4;
-    int s, m;
-    scale_and_minimum(b + 4, run, &s, &m);
-    *scale = half_at(b) * (float)s;
-    *bias = -(half_at(b + 2) * (float)m);
-    const uint8_t *codes = b + 16 + run / 2 * CPU_INT8_TERMS;
-    nibbles_of(codes, CPU_INT8_TERMS, shift, out);
-}
-
-SIMD void bytes_affine(int bits, const cpu_codes *c, int64_t r, int64_t g, uint8_t *out,
-                       float *scale, float *bias)
-{
-    /* Group sizes are powers of two: a division per block would take as long as everything else. */
-    const int64_t first = g * CPU_INT8_TERMS, group = first >> __builtin_ctzll((uint64_t)c->group);
-    const uint8_t *codes = (const uint8_t *)c->codes + r * c->code_row + group * c->code_group +
-                           (first & (c->group - 1)) * bits / 8;
-    const int64_t at = r * c->scale_row + group * c->scale_group;
-    *scale = load_scale(c->scale, c->scales + at);
-    *bias = load_scale(c->scale, c->biases + at);
-    if (bits == 8)
-        memcpy(out, codes, CPU_INT8_TERMS);
-    for (int i = 0; bits == 4 && i < CPU_INT8_TERMS / 2; i++) {
-        const uint16_t both = codes[i], apart = (uint16_t)((both & 0x0f) | (both & 0xf0) << 4);
-        memcpy(out + 2 * i, &apart, sizeof apart); /* the lower one first */
-    }
-}
-
-SIMD void bytes_affine4(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
-                        float *bias)
-{
-    bytes_affine(4, c, r, g, out, scale, bias);
-}
-
-SIMD void bytes_affine8(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
-                        float *bias)
-{
-    bytes_affine(8, c, r, g, out, scale, bias);
-}
-
-/* Blocks of a column that are converted to bytes together, so that rows are read in long pieces. */
-enum { ABREAST = 8, WORDS = CPU_INT8_TERMS / 4 };
-
-/* Packs LANES columns from `first` on, of which n exist, and `count` <= ABREAST blocks from g on.
- */
-SIMD void pack_piece(bytes_of *type, const cpu_codes *c, int64_t first, int64_t n, int64_t g,
-                     int64_t count, uint8_t *w, float *scales, float *biases)
-{
-    uint8_t bytes[LANES][ABREAST * CPU_INT8_TERMS];
-    if (count < ABREAST) /* vectors may extend beyond the last block */
-        memset(bytes, 0, sizeof bytes);
-    for (int64_t j = 0; j < LANES; j++) {
-        for (int64_t b = 0; b < count; b++) {
-            float scale = 0, bias = 0;
-            if (j < n)
-                type(c, first + j, g + b, bytes[j] + b * CPU_INT8_TERMS, &scale, &bias);
-            else
-                memset(bytes[j] + b * CPU_INT8_TERMS, 0, CPU_INT8_TERMS);
-            scales[b * CPU_INT8_COLUMNS + j] = scale;
-            biases[b * CPU_INT8_COLUMNS + j] = bias;
-        }
-    }
-    for (int64_t word = 0; word < count * WORDS; word += LANES) {
-        vf row[LANES];
-#pragma GCC unroll 16
-        for (int j = 0; j < LANES; j++)
-            row[j] = vload((const float *)(const void *)(bytes[j] + 4 * word));
-        transpose(row);
-#pragma GCC unroll 16
-        for (int l = 0; l < LANES; l++)
-            if (word + l < count * WORDS)
-                vstore((float *)(void *)(w + (word + l) * 4 * CPU_INT8_COLUMNS), row[l]);
-    }
-}
-
-/* Packs a panel whose columns are rows first .. first + n of codes: four bytes of each column are
- * adjacent. Columns from n on are 0. */
-SIMD void pack_of(bytes_of *type, const cpu_codes *c, int64_t first, int64_t n, int64_t blocks,
-                  uint8_t *w, float *scales, float *biases)
-{
-    for (int64_t g = 0; g < blocks; g += ABREAST) {
-        const int64_t at = g * CPU_INT8_COLUMNS,
-                      count = blocks - g < ABREAST ? blocks - g : ABREAST;
-        for (int64_t j = 0; j < CPU_INT8_COLUMNS; j += LANES)
-            pack_piece(type, c, first + j, n - j, g, count, w + at * CPU_INT8_TERMS + 4 * j,
-                       scales + at + j, biases + at + j);
-    }
-}
-
-#define PACK(NAME)                                                                                 \
-    static void pack_##NAME(const cpu_codes *c, int64_t first, int64_t n, int64_t blocks,          \
-                            uint8_t *w, float *scales, float *biases)                              \
-    {                                                                                              \
-        pack_of(bytes_##NAME, c, first, n, blocks, w, scales, biases);                             \
-    }
-PACK(q8_0)
-PACK(q4_0)
-PACK(q4_k)
-PACK(affine4)
-PACK(affine8)
-#undef PACK
-
-static void int8_pack(const cpu_codes *c, int64_t first, int64_t n, int64_t blocks, uint8_t *w,
-                      float *scales, float *biases)
-{
-    switch (c->kind) {
-    case WEFT_ENCODING_Q8_0:
-        pack_q8_0(c, first, n, blocks, w, scales, biases);
-        return;
-    case WEFT_ENCODING_Q4_0:
-        pack_q4_0(c, first, n, blocks, w, scales, biases);
-        return;
-    case WEFT_ENCODING_Q4_K:
-        pack_q4_k(c, first, n, blocks, w, scales, biases);
-        return;
-    default:
-        (c->bits == 8 ? pack_affine8 : pack_affine4)(c, first, n, blocks, w, scales, biases);
-    }
-}
-
 void CPU_NAME(weft__fill_int8)(cpu_kernels *table)
 {
     table->int8_round = int8_round;
-    table->int8_pack = int8_pack;
+    table->int8_least = CPU_GEMV_ROWS + 1;
 #if defined(CENTRED)
     table->int8_block = block_centred;
 #else
     table->int8_block = block_plain;
 #endif
 #if defined(__AVX512F__)
-    if (has_vnni())
+    if (has_vnni()) {
         table->int8_block = block_vnni;
+        table->int8_least = 4;
+    }
 #endif
 }

@@ -23,7 +23,7 @@ typedef block_scales scales_of(const cpu_codes *c, int64_t row, int64_t g, int64
 /* The codes of block g + q of the row at p; g is a multiple of TOGETHER, and q is less. */
 typedef __m256i codes_of(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t q);
 
-/* signs: codes are from -128 to 127; otherwise from 0 to 15. */
+/* signs: codes are from -128 to 127; otherwise from 0 to 31. */
 typedef struct rows8_type {
     scales_of *scales;
     codes_of *codes;
@@ -57,6 +57,53 @@ SIMD block_scales q8_0_blocks(const cpu_codes *c, int64_t row, int64_t g, int64_
 SIMD block_scales q4_0_blocks(const cpu_codes *c, int64_t row, int64_t g, int64_t n)
 {
     return half_blocks(18, c, row, g, n);
+}
+
+SIMD block_scales q5_0_blocks(const cpu_codes *c, int64_t row, int64_t g, int64_t n)
+{
+    return half_blocks(22, c, row, g, n);
+}
+
+/* A minimum follows the scale. */
+SIMD block_scales half_minima_blocks(int64_t bytes, const cpu_codes *c, int64_t row, int64_t g,
+                                     int64_t n)
+{
+    const uint8_t *p = (const uint8_t *)c->codes + row * c->code_row + g * bytes;
+    return (block_scales){(vf)_mm256_cvtph_ps(halves_at(p, bytes, n)),
+                          (vf)_mm256_cvtph_ps(halves_at(p + 2, bytes, n))};
+}
+
+SIMD block_scales q4_1_blocks(const cpu_codes *c, int64_t row, int64_t g, int64_t n)
+{
+    return half_minima_blocks(20, c, row, g, n);
+}
+
+SIMD block_scales q5_1_blocks(const cpu_codes *c, int64_t row, int64_t g, int64_t n)
+{
+    return half_minima_blocks(24, c, row, g, n);
+}
+
+/* One scale for each block, and none beyond n. */
+SIMD block_scales read_blocks(read_scales *read, int64_t bytes, const cpu_codes *c, int64_t row,
+                              int64_t g, int64_t n)
+{
+    group_scales all = {{0}, {0}};
+    read(c, (const uint8_t *)c->codes + row * c->code_row + g * bytes, NULL, n, &all);
+    return (block_scales){.s = vload(all.s)};
+}
+
+SIMD block_scales mxfp4_blocks(const cpu_codes *c, int64_t row, int64_t g, int64_t n)
+{
+    return read_blocks(gguf_mx_scales, 17, c, row, g, n);
+}
+
+SIMD block_scales iq4_xs_blocks(const cpu_codes *c, int64_t row, int64_t g, int64_t n)
+{
+    (void)n; /* rows are whole superblocks */
+    group_scales all;
+    xs_scales(c, (const uint8_t *)c->codes + row * c->code_row + g / TOGETHER * c->code_group, NULL,
+              1, &all);
+    return (block_scales){.s = vload(all.s)};
 }
 
 SIMD block_scales q4_k_blocks(const cpu_codes *c, int64_t row, int64_t g, int64_t n)
@@ -117,12 +164,91 @@ SIMD __m256i q8_0_codes(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t
 }
 
 /* The low nibbles of 16 bytes, then the high ones. */
+SIMD __m256i both_nibbles(const uint8_t *p)
+{
+    const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)p));
+    return low_nibbles(_mm256_srlv_epi64(both, _mm256_setr_epi64x(0, 0, 4, 4)));
+}
+
 SIMD __m256i q4_0_codes(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t q)
 {
     (void)c;
-    const __m128i sixteen = _mm_loadu_si128((const void *)(p + (g + q) * 18 + 2));
-    const __m256i both = _mm256_broadcastsi128_si256(sixteen);
-    return low_nibbles(_mm256_srlv_epi64(both, _mm256_setr_epi64x(0, 0, 4, 4)));
+    return both_nibbles(p + (g + q) * 18 + 2);
+}
+
+SIMD __m256i q4_1_codes(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t q)
+{
+    (void)c;
+    return both_nibbles(p + (g + q) * 20 + 4);
+}
+
+/* With a fifth bit of each. */
+SIMD __m256i five_bits(const uint8_t *high, const uint8_t *codes)
+{
+    int32_t bits;
+    memcpy(&bits, high, sizeof bits);
+    const int64_t one = 0x0101010101010101;
+    const __m256i of_byte = _mm256_setr_epi64x(0, one, 2 * one, 3 * one);
+    const __m256i each = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+    const __m256i found =
+        _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(bits), of_byte), each);
+    const __m256i fifth = _mm256_and_si256(_mm256_cmpeq_epi8(found, each), _mm256_set1_epi8(16));
+    return _mm256_or_si256(both_nibbles(codes), fifth);
+}
+
+SIMD __m256i q5_0_codes(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t q)
+{
+    (void)c;
+    return five_bits(p + (g + q) * 22 + 2, p + (g + q) * 22 + 6);
+}
+
+SIMD __m256i q5_1_codes(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t q)
+{
+    (void)c;
+    return five_bits(p + (g + q) * 24 + 4, p + (g + q) * 24 + 8);
+}
+
+/* Values of nibbles in a table. */
+SIMD __m256i looked_up(__m128i table, const uint8_t *codes)
+{
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), both_nibbles(codes));
+}
+
+SIMD __m256i uneven(const uint8_t *codes)
+{
+    return looked_up(
+        _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113),
+        codes);
+}
+
+SIMD __m256i iq4_nl_codes(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t q)
+{
+    (void)c;
+    return uneven(p + (g + q) * 18 + 2);
+}
+
+SIMD __m256i iq4_xs_codes(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t q)
+{
+    (void)c;
+    return uneven(p + g / TOGETHER * 136 + 8 + q * 16);
+}
+
+SIMD __m256i mxfp4_codes(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t q)
+{
+    (void)c;
+    return looked_up(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12),
+                     p + (g + q) * 17 + 1);
+}
+
+SIMD __m256i q5_k_codes(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t q)
+{
+    (void)c;
+    const uint8_t *b = p + g / TOGETHER * 176;
+    const __m256i both = thirty_two_bytes(b + 48 + q / 2 * 32);
+    const __m256i low = low_nibbles(q % 2 ? _mm256_srli_epi16(both, 4) : both);
+    const __m256i bit = _mm256_srli_epi16(thirty_two_bytes(b + 16), (int)q);
+    const __m256i fifth = _mm256_slli_epi16(_mm256_and_si256(bit, _mm256_set1_epi8(1)), 4);
+    return _mm256_or_si256(low, fifth);
 }
 
 SIMD __m256i q4_k_codes(const cpu_codes *c, const uint8_t *p, int64_t g, int64_t q)
@@ -264,9 +390,18 @@ typedef void rows8_function(const cpu_int8_rows *d);
         [1] = rows8_##NAME##_1, [2] = rows8_##NAME##_2, [4] = rows8_##NAME##_4,                    \
         [8] = rows8_##NAME##_8                                                                     \
     }
+#define q5_k_blocks q4_k_blocks
+#define iq4_nl_blocks q4_0_blocks
 TYPE(q8_0, .signs = true)
 TYPE(q4_0, .starts = true)
+TYPE(q4_1, .biases = true)
+TYPE(q5_0, .starts = true)
+TYPE(q5_1, .biases = true)
 TYPE(q4_k, .biases = true)
+TYPE(q5_k, .biases = true)
+TYPE(iq4_nl, .signs = true)
+TYPE(iq4_xs, .signs = true)
+TYPE(mxfp4, .signs = true)
 TYPE(affine4_32, .biases = true)
 TYPE(affine4_64, .biases = true)
 TYPE(affine4_128, .biases = true)
@@ -275,9 +410,11 @@ TYPE(affine8_64, .signs = true, .biases = true)
 TYPE(affine8_128, .signs = true, .biases = true)
 
 static rows8_function *const rows_of_kind[][CPU_GEMV_ROWS + 1] = {
-    [WEFT_ENCODING_Q8_0] = ENTRY(q8_0),
-    [WEFT_ENCODING_Q4_0] = ENTRY(q4_0),
-    [WEFT_ENCODING_Q4_K] = ENTRY(q4_k),
+    [WEFT_ENCODING_Q8_0] = ENTRY(q8_0),     [WEFT_ENCODING_Q4_0] = ENTRY(q4_0),
+    [WEFT_ENCODING_Q4_1] = ENTRY(q4_1),     [WEFT_ENCODING_Q5_0] = ENTRY(q5_0),
+    [WEFT_ENCODING_Q5_1] = ENTRY(q5_1),     [WEFT_ENCODING_Q4_K] = ENTRY(q4_k),
+    [WEFT_ENCODING_Q5_K] = ENTRY(q5_k),     [WEFT_ENCODING_IQ4_NL] = ENTRY(iq4_nl),
+    [WEFT_ENCODING_IQ4_XS] = ENTRY(iq4_xs), [WEFT_ENCODING_GGUF_MXFP4] = ENTRY(mxfp4),
 };
 /* By bits, and by the base-2 logarithm of the blocks in a group. */
 static rows8_function *const rows_of_affine[2][3][CPU_GEMV_ROWS + 1] = {
