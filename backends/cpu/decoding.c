@@ -11,14 +11,14 @@
 
 enum {
     MOST_ROWS = 192,
-    FEW_ROWS = 24,       /* up to so many few_rows.c is faster, but for one or two whole vectors */
-    PIECE = 512,         /* terms that are decoded at a time */
-    TILE = 12,           /* rows of B^T that are decoded at a time, at most: gemm_rows */
-    TOGETHER = 48,       /* rows of B^T in a task, a multiple of gemm_rows */
-    STEP = 64,           /* terms of A that are packed at a time */
-    PACKED_TOGETHER = 4, /* steps in a task */
-    LINE_STEPS = 4,      /* steps in k for which the GEMM kernel prefetches a line */
-    LINE = 64            /* bytes */
+    FEW_ROWS = 24,      /* up to so many few_rows.c is faster, but for one or two whole vectors */
+    PIECE = 512,        /* terms that are decoded at a time */
+    TILE = 12,          /* rows of B^T that are decoded at a time, at most: gemm_rows */
+    TOGETHER = 48,      /* rows of B^T in a task, a multiple of gemm_rows */
+    STEP = 64,          /* terms of A that are packed at a time */
+    PACK_GRAIN = 32768, /* numbers of A that are packed in a task */
+    LINE_STEPS = 4,     /* steps in k for which the GEMM kernel prefetches a line */
+    LINE = 64           /* bytes */
 };
 
 typedef struct decoding {
@@ -123,7 +123,7 @@ static bool run(const cpu_gemm *g, void *workspace)
 {
     const cpu_kernels *kernels = weft__cpu_kernels();
     decoding d = {g, kernels, workspace, round_up(g->m, kernels->lanes)};
-    weft__cpu_parallel(ceil_div(g->k, STEP), PACKED_TOGETHER, pack_task, &d);
+    weft__cpu_parallel(ceil_div(g->k, STEP), PACK_GRAIN / (g->m * STEP), pack_task, &d);
     weft__cpu_parallel(ceil_div(g->n, TOGETHER), 1, rows_task, &d);
     return true;
 }
