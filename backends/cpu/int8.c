@@ -20,6 +20,7 @@ enum {
     MANY_COLUMNS = 64, /* number of panels from which strips have two */
     ROUND_GRAIN = 16384, /* elements rounded per task */
     FEW_ROWS = 2 * CPU_GEMV_ROWS,
+    FEW_NARROW_ROWS = CPU_GEMV_ROWS + 2, /* the same for codes of 4 bits */
     ROWS_BLOCKS = 8, /* numbers of a row of x in int8_rows are a multiple of it */
     LEAST_CHUNK = 16 << 10,
     LARGEST_CHUNK = 128 << 10 /* bytes of weights per task of a few rows */
@@ -43,12 +44,6 @@ typedef struct strip {
     uint8_t *w;
     float *scales, *biases, *c;
 } strip;
-
-/* Whether weights are used in place: packing them takes longer than these products. */
-static bool is_few(int64_t m)
-{
-    return m <= FEW_ROWS && weft__cpu_kernels()->int8_rows;
-}
 
 /* What is subtracted from the codes of a kind that has this instead of a bias; 0: a bias.
  * Other kinds, such as those with a scale for 16 weights, are not taken. */
@@ -87,12 +82,18 @@ static bool is_narrow(const cpu_codes *c)
            c->kind == WEFT_ENCODING_Q4_K || (c->kind == WEFT_ENCODING_AFFINE && c->bits == 4);
 }
 
+/* Whether weights are used in place: packing them takes longer than these products. */
+static bool is_few(const cpu_gemm *g)
+{
+    const int64_t most = is_narrow(g->b.codes) ? FEW_NARROW_ROWS : FEW_ROWS;
+    return g->m <= most && weft__cpu_kernels()->int8_rows;
+}
+
 static bool takes(const cpu_gemm *g)
 {
     int offset;
     return g->int8 && g->b.codes && !g->b.code_terms && g->c_dtype == g->a.dtype && g->m > 0 &&
-           (g->m >= weft__cpu_kernels()->int8_least || is_few(g->m)) &&
-           offset_of(g->b.codes, &offset);
+           (g->m >= weft__cpu_kernels()->int8_least || is_few(g)) && offset_of(g->b.codes, &offset);
 }
 
 static strip give_strip(const strips *s, cpu_workspace_rest *room)
@@ -292,12 +293,12 @@ static int64_t workspace_of(const cpu_gemm *p)
 {
     few f;
     strips s;
-    return is_few(p->m) ? lay_out_few(&f, p, NULL) : lay_out(&s, p, NULL);
+    return is_few(p) ? lay_out_few(&f, p, NULL) : lay_out(&s, p, NULL);
 }
 
 static bool run(const cpu_gemm *p, void *workspace)
 {
-    if (is_few(p->m)) {
+    if (is_few(p)) {
         run_few(p, workspace);
         return true;
     }
