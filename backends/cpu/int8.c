@@ -89,11 +89,19 @@ static bool is_few(const cpu_gemm *g)
     return g->m <= most && weft__cpu_kernels()->int8_rows;
 }
 
+/* The fewest rows for which packing pays: types whose blocks are packed fast need fewer. */
+static int64_t least_rows(const cpu_codes *c)
+{
+    const bool fast = c->kind == WEFT_ENCODING_Q8_0 || c->kind == WEFT_ENCODING_Q4_0 ||
+                      c->kind == WEFT_ENCODING_Q4_1;
+    return fast ? weft__cpu_kernels()->int8_least : CPU_GEMV_ROWS + 1;
+}
+
 static bool takes(const cpu_gemm *g)
 {
     int offset;
     return g->int8 && g->b.codes && !g->b.code_terms && g->c_dtype == g->a.dtype && g->m > 0 &&
-           (g->m >= weft__cpu_kernels()->int8_least || is_few(g)) && offset_of(g->b.codes, &offset);
+           offset_of(g->b.codes, &offset) && (g->m >= least_rows(g->b.codes) || is_few(g));
 }
 
 static strip give_strip(const strips *s, cpu_workspace_rest *room)

@@ -23,9 +23,9 @@ WEFT_API weft_array *weft_linear(weft_array *x, weft_array *weight, weft_array *
 /* The same, and a device may round x first: each 32 numbers of a row to the nearest of the 255
  * multiples of 1/127 of their largest magnitude. A block with a NaN or an infinity gives NaN. The
  * CPU does so for affine weights of 4 or 8 bits and GGUF types with a scale for 32 (not Q2_K, Q3_K,
- * Q6_K), and at least 9 rows, 4 with AVX-512 VNNI, 1 with AVX2 only. With AMX and more than 24 rows
- * it rounds x and weights of any encoding to bfloat16 instead, halves away from zero, which is
- * faster and has half the error; a float16 x stays exact. All else and derivatives are exact. */
+ * Q6_K), and more than 8 rows; with AVX-512 VNNI from 4 on for Q8_0, Q4_0 and Q4_1, with AVX2 and
+ * not AVX-512 any number. With AMX and more than 24 rows it rounds x and all weights to bfloat16
+ * instead, halves away from zero: faster, half the error. float16 x and derivatives are exact. */
 WEFT_API weft_array *weft_linear_int8(weft_array *x, weft_array *weight, weft_array *bias);
 /* alpha (a b) + beta c, where a b is weft_matmul and c broadcasts with it. */
 WEFT_API weft_array *weft_addmm(weft_array *c, weft_array *a, weft_array *b, double alpha,

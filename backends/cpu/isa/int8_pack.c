@@ -99,15 +99,14 @@ SIMD void bytes_q5_1(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, flo
 /* The values of nibbles, which are signed, plus 128. */
 SIMD void look_up(const uint8_t *table, const uint8_t *codes, uint8_t *out)
 {
+#if defined(__AVX2__)
+    const __m128i values = _mm_loadu_si128((const void *)table), nibble = _mm_set1_epi8(15);
+    const __m128i low = _mm_loadu_si128((const void *)codes), high = _mm_srli_epi16(low, 4);
+    _mm_storeu_si128((void *)out, _mm_shuffle_epi8(values, _mm_and_si128(low, nibble)));
+    _mm_storeu_si128((void *)(out + 16), _mm_shuffle_epi8(values, _mm_and_si128(high, nibble)));
+#else
     nibbles_of(codes, 16, 0, out);
     nibbles_of(codes, 16, 4, out + 16);
-#if defined(__AVX2__)
-    const __m128i values = _mm_loadu_si128((const void *)table);
-#pragma GCC unroll 2
-    for (int i = 0; i < CPU_INT8_TERMS; i += 16)
-        _mm_storeu_si128((void *)(out + i),
-                         _mm_shuffle_epi8(values, _mm_loadu_si128((const void *)(out + i))));
-#else
     for (int i = 0; i < CPU_INT8_TERMS; i++)
         out[i] = table[out[i]];
 #endif
@@ -260,6 +259,87 @@ SIMD void pack_of(bytes_of *type, const cpu_codes *c, int64_t first, int64_t n, 
     }
 }
 
+#if defined(__AVX512F__)
+/* The codes of up to four blocks, 16 bytes each, `bytes` apart. */
+SIMD vf four_blocks(const uint8_t *codes, int bytes, int64_t count)
+{
+    __m512i all = _mm512_castsi128_si512(_mm_loadu_si128((const void *)codes));
+    if (count > 1)
+        all = _mm512_inserti32x4(all, _mm_loadu_si128((const void *)(codes + bytes)), 1);
+    if (count > 2)
+        all = _mm512_inserti32x4(all, _mm_loadu_si128((const void *)(codes + 2 * bytes)), 2);
+    if (count > 3)
+        all = _mm512_inserti32x4(all, _mm_loadu_si128((const void *)(codes + 3 * bytes)), 3);
+    return (vf)all;
+}
+
+/* The codes of up to four blocks of LANES columns, of which n exist. Words are transposed before
+ * they are divided into low and high nibbles: half the work. */
+SIMD void pack_four(int header, int bytes, const cpu_codes *c, int64_t first, int64_t n, int64_t g,
+                    int64_t count, uint8_t *w)
+{
+    enum { HALF = WORDS / 2, WORD = 4 * CPU_INT8_COLUMNS };
+    vf row[LANES];
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; j++)
+        row[j] = j < n ? four_blocks(block_at(c, first + j, g) + header, bytes, count) : (vf){0};
+    transpose(row);
+#pragma GCC unroll 16
+    for (int l = 0; l < LANES; l++) {
+        uint8_t *to = w + (l / HALF * WORDS + l % HALF) * WORD;
+        if (l / HALF < count) {
+            vstore((float *)(void *)to, (vf)((vi)row[l] & 0x0f0f0f0f));
+            vstore((float *)(void *)(to + HALF * WORD), (vf)((vi)row[l] >> 4 & 0x0f0f0f0f));
+        }
+    }
+}
+
+/* As pack_of, for blocks of a scale, perhaps a minimum, and 16 bytes of low nibbles and high ones.
+ */
+SIMD void pack_nibbles(bool minimum, const cpu_codes *c, int64_t first, int64_t n, int64_t blocks,
+                       uint8_t *w, float *scales, float *biases)
+{
+    const int header = minimum ? 4 : 2, bytes = header + 16;
+    for (int64_t g = 0; g < blocks; g += 4, w += 4 * CPU_INT8_TERMS * CPU_INT8_COLUMNS) {
+        const int64_t count = blocks - g < 4 ? blocks - g : 4;
+        for (int64_t j = 0; j < CPU_INT8_COLUMNS; j += LANES) {
+            uint16_t s[4][LANES] = {{0}}, b[4][LANES] = {{0}};
+            for (int64_t i = 0; i < LANES && j + i < n; i++) {
+                const uint8_t *p = block_at(c, first + j + i, g);
+                const uint8_t *next = p + CPU_INT8_COLUMNS * c->code_row;
+                __builtin_prefetch(next);
+                __builtin_prefetch(next + 4 * bytes - 1);
+                for (int64_t q = 0; q < count; q++) {
+                    memcpy(&s[q][i], p + q * bytes, sizeof(uint16_t));
+                    if (minimum)
+                        memcpy(&b[q][i], p + q * bytes + 2, sizeof(uint16_t));
+                }
+            }
+            if (count == 4 && j + LANES <= n)
+                pack_four(header, bytes, c, first + j, LANES, g, 4, w + 4 * j);
+            else
+                pack_four(header, bytes, c, first + j, n - j, g, count, w + 4 * j);
+            for (int64_t q = 0; q < count; q++) {
+                vstore(scales + (g + q) * CPU_INT8_COLUMNS + j, vload_float16(s[q]));
+                vstore(biases + (g + q) * CPU_INT8_COLUMNS + j, vload_float16(b[q]));
+            }
+        }
+    }
+}
+
+static void pack_q4_0(const cpu_codes *c, int64_t first, int64_t n, int64_t blocks, uint8_t *w,
+                      float *scales, float *biases)
+{
+    pack_nibbles(false, c, first, n, blocks, w, scales, biases);
+}
+
+static void pack_q4_1(const cpu_codes *c, int64_t first, int64_t n, int64_t blocks, uint8_t *w,
+                      float *scales, float *biases)
+{
+    pack_nibbles(true, c, first, n, blocks, w, scales, biases);
+}
+#endif
+
 #define PACK(NAME)                                                                                 \
     static void pack_##NAME(const cpu_codes *c, int64_t first, int64_t n, int64_t blocks,          \
                             uint8_t *w, float *scales, float *biases)                              \
@@ -267,8 +347,10 @@ SIMD void pack_of(bytes_of *type, const cpu_codes *c, int64_t first, int64_t n, 
         pack_of(bytes_##NAME, c, first, n, blocks, w, scales, biases);                             \
     }
 PACK(q8_0)
+#if !defined(__AVX512F__)
 PACK(q4_0)
 PACK(q4_1)
+#endif
 PACK(q5_0)
 PACK(q5_1)
 PACK(q4_k)
