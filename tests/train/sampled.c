@@ -152,7 +152,7 @@ void sampled_train(weft_group *group, void *run)
                                     .group = group,
                                     .callback = keep,
                                     .context = r};
-    r->status = weft_trainer_new(r->model, &o, &trainer);
+    r->status = weft_group_agree(group, weft_trainer_new(r->model, &o, &trainer), NULL);
     if (r->status == WEFT_OK)
         r->status =
             weft_trainer_run(trainer, r->batches, r->validated ? r->data : NULL, &r->result);

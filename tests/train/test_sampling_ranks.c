@@ -13,8 +13,11 @@ enum { RANKS = 4 };
 
 static sampled_run ranks[RANKS];
 
-/* Trains n ranks like `start`; rank r calls `change` first. */
-static void train(int n, const sampled_run *start, void (*change)(sampled_run *r, int rank))
+static uint64_t failing; /* the allocation that fails; 0: none */
+
+/* Trains n ranks like `start`, for each of which `change` is called first. The number of
+ * allocations, if one fails. */
+static uint64_t train(int n, const sampled_run *start, void (*change)(sampled_run *r, int rank))
 {
     bool open = true;
     for (int r = 0; r < n; r++) {
@@ -23,10 +26,13 @@ static void train(int n, const sampled_run *start, void (*change)(sampled_run *r
             change(&ranks[r], r);
         open = open && sampled_open(&ranks[r]);
     }
+    weft_memory_fail_at(failing);
     if (open)
         ranks_run(n, sampled_train, ranks, sizeof *ranks);
+    const uint64_t made = weft_memory_fail_at(0);
     for (int r = 0; r < n; r++)
         sampled_close(&ranks[r]);
+    return made;
 }
 
 /* ---- one process and several ---------------------------------------------------------------- */
@@ -314,6 +320,29 @@ static void validations_stop_on_all_ranks(void)
     weft_cancel_free(ranks[1].cancel);
 }
 
+/* An allocation that fails on one rank ends both, or is made up for: neither waits for the other.
+ */
+static void allocations_fail_on_one_rank(void)
+{
+    static sampled_run start;
+    int ended = 0;
+    const int tries = check_few() || check_in_software() ? 6 : 24;
+    start = (sampled_run){.steps = 2, .folder = check_temporary("ranks-full"), .overwrite = true};
+    failing = (uint64_t)1 << 40;
+    const uint64_t all = train(2, &start, NULL);
+    CHECK_STR(ranks[1].message, "");
+    for (int i = 0; i < tries; i++) {
+        failing = all * (uint64_t)(2 * i + 1) / (uint64_t)(2 * tries);
+        train(2, &start, NULL);
+        CHECK_EQ_INT(ranks[0].status == WEFT_OK, ranks[1].status == WEFT_OK);
+        ended += ranks[0].status != WEFT_OK;
+    }
+    failing = 0;
+    printf("  %llu allocations: %d of %d ended both ranks\n", (unsigned long long)all, ended,
+           tries);
+    CHECK(all > 1000 && ended > 0);
+}
+
 static int changed;
 
 static void change(sampled_run *r, int rank)
@@ -350,4 +379,4 @@ static void other_options_are_named(void)
 CHECK_MAIN("sampling_ranks", CHECK_CASE(ranks_sample_as_one_process),
            CHECK_CASE(resumed_ranks_have_the_same_bits), CHECK_CASE(other_completions_are_refused),
            CHECK_CASE(failures_of_a_rank_end_all), CHECK_CASE(validations_stop_on_all_ranks),
-           CHECK_CASE(other_options_are_named))
+           CHECK_CASE(allocations_fail_on_one_rank), CHECK_CASE(other_options_are_named))
