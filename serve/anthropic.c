@@ -162,6 +162,14 @@ static weft_status read_thinking(serve_request *r)
     return WEFT_OK;
 }
 
+/* The format of the answer; `output_format` is its older name. */
+static json_object *format_of(json_object *body)
+{
+    json_object *format =
+        json_object_object_get(json_object_object_get(body, "output_config"), "format");
+    return format != NULL ? format : json_object_object_get(body, "output_format");
+}
+
 /* A last message of the assistant is continued. */
 static void continue_last(serve_settings *s)
 {
@@ -191,6 +199,8 @@ static weft_status read_request(serve_request *r)
     if (status == WEFT_OK && choice != NULL)
         status = serve_read_flag(choice, "disable_parallel_tool_use", &alone);
     r->settings.one_call = r->settings.one_call || alone;
+    if (status == WEFT_OK)
+        status = serve_read_format(r, format_of(r->json));
     if (status == WEFT_OK)
         status = serve_read_template(r);
     if (status == WEFT_OK)

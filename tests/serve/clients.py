@@ -284,6 +284,11 @@ def messages(url):
         kinds = [e.type for e in stream]
         final = stream.get_final_message()
     check("input_json" in kinds and final.content[-1].input == use.input, "a streamed call")
+    schema = {"format": {"type": "json_schema", "schema": function["parameters"]}}
+    document = c.messages.create(**{**ask, "max_tokens": 200}, output_config=schema)
+    check(set(json.loads(document.content[0].text)) == {"a", "b"}, "a message's document")
+    with c.messages.stream(**{**ask, "max_tokens": 200}, output_config=schema) as stream:
+        check("".join(stream.text_stream) == document.content[0].text, "a streamed document")
     back = [*HI, {"role": "assistant", "content": called.content}, {"role": "user", "content": [
         {"type": "tool_result", "tool_use_id": use.id, "content": "3"}]}]
     check(c.messages.create(**{**ask, "messages": back}).content, "a message after a result")

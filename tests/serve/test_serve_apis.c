@@ -102,6 +102,30 @@ static void messages_stream_what_they_answer(void)
     json_object_put(whole);
 }
 
+/* Under its present name and the older one. */
+static void messages_have_formats(void)
+{
+    static const char *const formats[] = {"\"output_config\": {\"format\": %s}",
+                                          "\"output_format\": %s"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        char *good = weft_format(formats[i], "{\"type\": \"json_schema\", \"schema\": {\"const\": "
+                                             "[\"foooo\"]}}"),
+             *bad = weft_format(formats[i], "{\"type\": \"json_schema\"}"),
+             *body = weft_format("{\"max_tokens\": 90, " USER ", %s}", good),
+             *other = weft_format("{\"max_tokens\": 90, " USER ", %s}", bad);
+        json_object *root = client_json(port(), "/v1/messages", body, 200);
+        CHECK_STR(client_text(root, "content.0.text"), "[\"foooo\"]");
+        json_object_put(root);
+        root = client_json(port(), "/v1/messages", other, 400);
+        CHECK_CONTAINS(client_text(root, "error.message"), "expected a schema");
+        json_object_put(root);
+        weft_free(good);
+        weft_free(bad);
+        weft_free(body);
+        weft_free(other);
+    }
+}
+
 static void messages_are_converted(void)
 {
     /* What Claude Code sends: a list of system texts, a system message, results of tools. */
@@ -559,9 +583,9 @@ static void the_server_stops(void)
 }
 
 CHECK_MAIN("serve_apis", CHECK_CASE(messages_stream_what_they_answer),
-           CHECK_CASE(messages_are_converted), CHECK_CASE(messages_call_tools),
-           CHECK_CASE(messages_fail_in_their_own_form), CHECK_CASE(stop_sequences_end_messages),
-           CHECK_CASE(responses_stream_what_they_answer),
+           CHECK_CASE(messages_have_formats), CHECK_CASE(messages_are_converted),
+           CHECK_CASE(messages_call_tools), CHECK_CASE(messages_fail_in_their_own_form),
+           CHECK_CASE(stop_sequences_end_messages), CHECK_CASE(responses_stream_what_they_answer),
            CHECK_CASE(responses_have_log_probabilities), CHECK_CASE(responses_call_tools),
            CHECK_CASE(responses_refuse_what_is_not_there),
            CHECK_CASE(embeddings_are_those_of_weft_embed), CHECK_CASE(reasoning_is_apart_from_text),
