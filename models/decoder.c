@@ -464,6 +464,7 @@ void weft__decoder_set_head(weft_module *module, const char *name, weft_module *
     }
     weft__nn_put_child(module, name, &m->lm_head, head);
     m->softcap = 0;
+    ((decoder *)m->model)->config.hidden_scale = 0; /* of the input of lm_head only */
 }
 
 /* NULL if the head has an adapter, since the matrix alone does not determine the logits then. */

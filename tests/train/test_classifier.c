@@ -160,6 +160,7 @@ static void runs_are_those_of_peft(void)
     expect_run("llama");  /* with a head of its own */
     expect_run("qwen2");  /* tied */
     expect_run("gemma2"); /* with a soft cap on tokens' logits, which labels do not have */
+    expect_run("minicpm3-published"); /* with a scale before the head of tokens alone */
 }
 
 static void runs_of_encoders_are_those_of_peft(void)

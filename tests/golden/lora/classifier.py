@@ -59,7 +59,7 @@ def main(base, full=False, targets=("q_proj", "v_proj"), lr=LR, **more):
 
     save("initial")
     lengths = torch.randint(3, 25, (STEPS, 4))
-    ids = torch.randint(1, 320, (STEPS, 4, 24))
+    ids = torch.randint(1, min(320, plain.config.vocab_size), (STEPS, 4, 24))
     ids = ids.clamp(min=5) if encoder else ids
     ids = torch.where(torch.arange(24) < lengths[:, :, None], ids, plain.config.pad_token_id)
     labels = ids.sum(-1) % 3
@@ -92,6 +92,8 @@ if __name__ == "__main__":
     for base in ("llama", "qwen2", "gemma2"):
         if not wanted or base in wanted:
             main(base)
+    if not wanted or "minicpm3-published" in wanted:
+        main("minicpm3-published", targets=["q_b_proj", "kv_b_proj"])
     for base, more in (("bert", NONE), ("roberta", NONE), ("xlm-roberta", NONE),
                        ("modernbert-old", MODERN)):
         if not wanted or base in wanted:
