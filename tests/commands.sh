@@ -49,7 +49,8 @@ commands() {
 models='MODEL|SMALL|LARGE|BASE|all-MiniLM-L6-v2|Qwen\/Qwen3-0.6B|smollm2[a-z0-9_.-]+'
 small() {
     sed -E -e '/weft pull/b' -e "s/\b($models)( |$)/storyteller\2/g" \
-        -e 's/--device (vulkan(,vulkan:1)?|NAME)/--device cpu/; s/ --(stream|gpu-layers [0-9]+)//g' \
+        -e 's/--device (vulkan(,vulkan:1)?|NAME)/--device cpu/' \
+        -e 's/ --(stream|gpu-layers [0-9]+)//g' \
         -e 's/\bFILE\b/chats.jsonl/; s/\bMODEL-4bit\b/storyteller-4bit/' \
         -e 's/^weft bench .*/& -n 4 --runs 1 --no-cache --no-restore --no-bundle --no-probes/' \
         -e 's/^weft fuse .*/& --force/; s/^mpirun -n 4/mpirun -n 2 --oversubscribe/' \

@@ -193,7 +193,8 @@ static void pages_go_to_the_oldest(void)
     if (model == NULL)
         return;
     ((weft_model_info *)weft_model_info_of(model))->max_positions = 2 * LONG;
-    weft_running_batch *b = open_batch(model, &o);
+    weft_running_batch *b = NULL;
+    CHECK_OK(weft_running_batch_new(model, NULL, &o, &b));
     for (int i = 0; i < TEXTS; i++) {
         for (int k = 0; k < LONG; k++)
             ids[i][k] = (7 * i + k) % 50;
