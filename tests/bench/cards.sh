@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # tests/bench/cards.sh [SHAPE [DEVICES [WHAT]]] -- updates of 8 micro-batches on the first of
 # DEVICES (vulkan,vulkan:1), and with the layers spread over all of them, in two interleaved rounds:
-# tokens/s, peak memory and losses of each, and the ratio of the rates. SHAPE (8b) and WHAT (lora:8x4x1024) as
-# for bench_shapes. Uses build/tests/bench/bench_shapes (or $BENCH_SHAPES).
+# tokens/s, peak memory and losses of each, and the ratio of the rates. SHAPE (8b) and WHAT
+# (lora:8x4x1024) as for bench_shapes. Uses build/tests/bench_shapes (or $BENCH_SHAPES).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 shape=${1:-8b}
 devices=${2:-vulkan,vulkan:1}
 what=${3:-lora:8x4x1024}
-built=$(ls build/tests/bench_shapes build/tests/bench/bench_shapes 2>/dev/null | head -1)
-bench=${BENCH_SHAPES:-$built}
+bench=${BENCH_SHAPES:-build/tests/bench_shapes}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
