@@ -18,7 +18,7 @@ typedef struct part {
 
 struct weft__pipeline {
     part *parts;
-    int n, first, used; /* under way: parts[(first + i) % n], i < used, oldest first */
+    int n, first, used; /* under way: parts[(first + i) % n], i < used < n, oldest first */
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -51,10 +51,10 @@ weft_status weft__pipeline_new(weft_trainer *t)
         return status;
     weft__pipeline *p = t->pipeline = weft_calloc(1, sizeof *p);
     if (p)
-        p->parts = weft_calloc((size_t)devices + 1, sizeof *p->parts);
+        p->parts = weft_calloc((size_t)devices + 2, sizeof *p->parts);
     if (p == NULL || p->parts == NULL)
         return weft__out_of_memory("trainer", NULL);
-    for (p->n = 0; p->n < devices + 1 && status == WEFT_OK; p->n++) {
+    for (p->n = 0; p->n < devices + 2 && status == WEFT_OK; p->n++) {
         part *own = &p->parts[p->n];
         own->stream = weft_stream_new(NULL);
         own->values = weft_calloc((size_t)t->slots.n + 2, sizeof(weft_array *));
@@ -62,11 +62,6 @@ weft_status weft__pipeline_new(weft_trainer *t)
             status = weft__out_of_memory("trainer", NULL);
     }
     return status;
-}
-
-int weft__pipeline_depth(const weft_trainer *t)
-{
-    return t->pipeline ? t->pipeline->n : 1;
 }
 
 void weft__pipeline_free(weft_trainer *t)
@@ -147,11 +142,14 @@ bool weft__pipeline_is_used(const weft_trainer *t)
     return t->pipeline && !weft__pauses();
 }
 
-/* With too little memory for as many, fewer are under way. */
+/* If as many are under way as may be, this one begins when the oldest has been computed, before
+ * that is added to the sums. With too little memory for as many, fewer are under way. */
 weft_status weft__pipeline_add(weft_trainer *t, const weft_batch *batch, weft_array *loss)
 {
     weft__pipeline *p = t->pipeline;
-    weft_status status = p->used == p->n ? finish_oldest(t, WEFT_OK) : WEFT_OK;
+    const part *oldest = &p->parts[p->first];
+    const bool full = p->used == p->n - 1;
+    weft_status status = full ? weft_eval_n(oldest->values, count_values(t, oldest)) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
     part *own = &p->parts[(p->first + p->used) % p->n];
@@ -166,7 +164,7 @@ weft_status weft__pipeline_add(weft_trainer *t, const weft_batch *batch, weft_ar
     if (status != WEFT_OK)
         drop(t, own);
     p->used += status == WEFT_OK;
-    return status;
+    return status == WEFT_OK && p->used == p->n ? finish_oldest(t, WEFT_OK) : status;
 }
 
 weft_status weft__pipeline_finish(weft_trainer *t, weft_status status)

@@ -93,7 +93,6 @@ weft_status weft__trainer_read_rewards(weft_trainer *t, const weft_batch *batch)
 weft_status weft__pipeline_new(weft_trainer *t);
 void weft__pipeline_free(weft_trainer *t);
 bool weft__pipeline_is_used(const weft_trainer *t);
-int weft__pipeline_depth(const weft_trainer *t); /* 1 without a pipeline */
 /* Begins to evaluate t->gradients, the loss of their batch, and its rewards; they are added to the
  * sums later. Nothing has begun on failure. */
 weft_status weft__pipeline_add(weft_trainer *t, const weft_batch *batch, weft_array *loss);

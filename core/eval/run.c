@@ -338,23 +338,74 @@ bool weft__steps_cross(const weft__step *first)
     return several && !profiled;
 }
 
-/* Waits for the work that is queued now, while other threads may queue more. */
-static weft_status wait_shared(weft_device *device)
+/* The end of a plan's work on a device that other plans use at the same time. */
+typedef struct plan_end {
+    weft_device *device;
+    const weft__step *last; /* on the device */
+    uint64_t point;         /* mark behind it */
+} plan_end;
+
+enum { MOST_ENDS = 16 };
+
+/* The devices of a plan that shares them: their number; 0: it does not, or uses more. */
+static int find_ends(const weft__plan *plan, plan_end ends[MOST_ENDS])
 {
-    uint64_t point;
-    const weft_backend *b = device->backend;
-    const weft_status status = b->mark(device->state, &point);
-    return status == WEFT_OK ? b->wait_until(device->state, point) : status;
+    int n = 0;
+    if (!weft__steps_cross(plan->first)) {
+        return 0;
+    }
+    for (const weft__step *s = plan->first; s; s = s->next) {
+        weft_device *const used[] = {s->device, s->call.device};
+        for (int i = 0; i < 2; i++) {
+            int k = 0;
+            while (k < n && ends[k].device != used[i]) {
+                k++;
+            }
+            if (k == MOST_ENDS) {
+                return 0;
+            }
+            if (used[i]->backend->mark) {
+                ends[k] = (plan_end){used[i], s, 0};
+                n = k == n ? n + 1 : n;
+            }
+        }
+    }
+    return n;
+}
+
+static weft_status mark_ends(const weft__step *step, plan_end *ends, int n)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        if (ends[i].last == step) {
+            weft_device *d = ends[i].device;
+            status = d->backend->mark(d->state, &ends[i].point);
+        }
+    }
+    return status;
+}
+
+/* Waits for the plan's own work, while others may queue more. */
+static weft_status wait_for_ends(weft__plan *plan, const plan_end *ends, int n)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        weft_device *d = ends[i].device;
+        status = d->backend->wait_until(d->state, ends[i].point);
+    }
+    if (status != WEFT_OK) {
+        mark_failed(plan, plan->first);
+    }
+    return status;
 }
 
 static weft_status wait_for_devices(weft__plan *plan)
 {
-    const bool shared = weft__steps_cross(plan->first);
     weft_device *last = NULL;
     for (const weft__step *s = plan->first; s; s = s->next) {
         weft_device *d = s->call.device;
         if (d != last && d->backend->wait) {
-            weft_status status = shared && d->backend->mark ? wait_shared(d) : wait_measured(d);
+            weft_status status = wait_measured(d);
             if (status != WEFT_OK) {
                 mark_failed(plan, plan->first);
                 return status;
@@ -392,7 +443,7 @@ static weft_status run_in_turn(const weft__step *step)
     return status;
 }
 
-static weft_status run_steps(weft__plan *plan)
+static weft_status run_steps(weft__plan *plan, plan_end *ends, int n_ends)
 {
     const bool check = weft__check_nan(), pause = pauses(plan);
     running.dry_run = false;
@@ -414,6 +465,9 @@ static weft_status run_steps(weft__plan *plan)
         if (status == WEFT_OK) {
             mark_filled(step);
             status = check ? check_nan(step) : WEFT_OK;
+        }
+        if (status == WEFT_OK) {
+            status = mark_ends(step, ends, n_ends);
         }
         if (status != WEFT_OK) {
             plan->intact = intact ? step : step->next;
@@ -455,8 +509,12 @@ void weft_dry_run_kernels(const weft_call *call)
 weft_status weft__plan_run(weft__plan *plan)
 {
     const int64_t began = weft_trace_is_on() ? weft__nanoseconds() : 0;
-    weft_status status = run_steps(plan);
-    status = status == WEFT_OK ? wait_for_devices(plan) : status;
+    plan_end ends[MOST_ENDS];
+    const int n = find_ends(plan, ends);
+    weft_status status = run_steps(plan, ends, n);
+    if (status == WEFT_OK) {
+        status = n > 0 ? wait_for_ends(plan, ends, n) : wait_for_devices(plan);
+    }
     if (began > 0) {
         weft__trace_since("run", "evaluation", began);
     }
@@ -485,7 +543,7 @@ weft_device *weft__plan_device(const weft__plan *plan)
 
 weft_status weft__plan_issue(weft__plan *plan, weft_device *device, uint64_t *point)
 {
-    weft_status status = run_steps(plan);
+    weft_status status = run_steps(plan, NULL, 0);
     if (status == WEFT_OK) {
         status = device->backend->mark(device->state, point);
         if (status != WEFT_OK) {
