@@ -92,6 +92,8 @@ weft_status weft__mamba2_read(const weft_config *config, const weft__decoder_con
     weft_status status = weft_config_read(config, fields, sizeof fields / sizeof *fields, out);
     if (status == WEFT_OK)
         status = weft__mamba2_check(config, out, keys);
+    if (status == WEFT_OK)
+        status = weft__config_check_silu(config, decoder);
     if (status != WEFT_OK)
         return status;
     width = width ? width : decoder->hidden_size;

@@ -3,17 +3,26 @@
 
 #include "models/block.h"
 
+/* Activations without a fused gate. */
+static weft_array *gelu_gate(weft_array *gate, weft_array *up)
+{
+    return weft_multiply(weft_gelu(gate), up);
+}
+
+static weft_array *relu_gate(weft_array *gate, weft_array *up)
+{
+    return weft_multiply(weft_relu(gate), up);
+}
+
 static const struct {
     const char *name;
     weft__gate_function *gate;
 } activations[] = {
-    {"silu", weft_swiglu},
-    {"swish", weft_swiglu},
-    {"gelu_pytorch_tanh", weft_geglu},
-    {"gelu_new", weft_geglu},
+    {"silu", weft_swiglu},    {"swish", weft_swiglu}, {"gelu_pytorch_tanh", weft_geglu},
+    {"gelu_new", weft_geglu}, {"gelu", gelu_gate},    {"relu", relu_gate},
 };
 
-const char weft__activation_names[] = "silu, swish, gelu_pytorch_tanh, gelu_new";
+const char weft__activation_names[] = "silu, swish, gelu_pytorch_tanh, gelu_new, gelu, relu";
 
 weft__gate_function *weft__gate_find(const char *activation)
 {

@@ -86,19 +86,7 @@ static void read(weft__gguf_reader *r)
     weft__gguf_read_activation(r, "hidden_act");
 }
 
-static const weft__family own = {
-    WEFT__FIELDS(fields),
-    .defaults = &(const weft__decoder_config){0},
-    .names = weft__bert_names,
-    .layers = weft__bert_layers,
-    .gguf = &(const weft__gguf_arch){.name = "bert",
-                                     .unrotated = true,
-                                     .layer_norms = true,
-                                     .of_head = weft__bert_pooler,
-                                     .classifies = true,
-                                     .describe = weft__bert_describe,
-                                     .read = read,
-                                     .write = write},
-};
+static const weft__family own =
+    WEFT__BERT_RECORD(fields, .of_head = weft__bert_pooler, .read = read, .write = write);
 
 WEFT__ENCODER(bert, "bert", BertModel, &own);

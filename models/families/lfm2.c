@@ -170,6 +170,7 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
 {
     enum { MOST_TAPS = 256 };
     lfm2_config *own = (lfm2_config *)c;
+    c->hidden_act = "silu"; /* whatever config.json says */
     const int64_t multiple = weft_config_int(config, "block_multiple_of", 256);
     const double factor = weft_config_double(config, "block_ffn_dim_multiplier", 1);
     int64_t F = weft_config_int(config, "block_ff_dim", c->intermediate_size);

@@ -115,8 +115,10 @@ static void find_layout(const weft_config *config, hybrid_config *c)
 static weft_status finish(const weft_config *config, weft__decoder_config *d)
 {
     hybrid_config *c = (hybrid_config *)d;
-    const weft_status status = weft_config_read(
-        config, delta_fields, sizeof delta_fields / sizeof *delta_fields, &c->delta);
+    weft_status status = weft_config_read(config, delta_fields,
+                                          sizeof delta_fields / sizeof *delta_fields, &c->delta);
+    if (status == WEFT_OK)
+        status = weft__config_check_silu(config, d);
     if (status != WEFT_OK)
         return status;
     c->shared_expert_intermediate_size =

@@ -30,21 +30,9 @@ static weft_array *convert(const char *path, weft_array *a, const weft__gguf_fac
     return weft_slice_axis(a, 0, weft_dim(a, 0) - n, weft_dim(a, 0));
 }
 
-static const weft__family own = {
-    WEFT__FIELDS(fields),
-    .defaults = &(const weft__decoder_config){0},
-    .names = weft__bert_names,
-    .layers = weft__bert_layers,
-    .gguf = &(const weft__gguf_arch){.name = "bert",
-                                     .claims = weft__gguf_unclaimed,
-                                     .unrotated = true,
-                                     .layer_norms = true,
-                                     .dropped = weft__bert_pooler,
-                                     .classifies = true,
-                                     .describe = weft__bert_describe,
-                                     .convert = convert,
-                                     .write = weft__bert_write},
-};
+static const weft__family own =
+    WEFT__BERT_RECORD(fields, .claims = weft__gguf_unclaimed, .dropped = weft__bert_pooler,
+                      .convert = convert, .write = weft__bert_write);
 
 WEFT__ENCODER(roberta, "roberta", RobertaModel, &own);
 WEFT__ENCODER(xlm_roberta, "xlm-roberta", XLMRobertaModel, &own);

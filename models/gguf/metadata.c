@@ -159,6 +159,21 @@ static double query_factor(const weft__gguf_facts *f)
     return fabs(factor - 1) < 1e-12 ? 1 : factor;
 }
 
+/* Readers have the family's usual activation. */
+static weft_status check_activation(const weft__gguf_facts *f)
+{
+    const char *usual = "silu";
+    for (int i = 0; i < f->family->n_fields; i++) {
+        const weft_config_field *field = &f->family->fields[i];
+        if (field->type == WEFT_CONFIG_STRING &&
+            field->offset == offsetof(weft__decoder_config, hidden_act))
+            usual = field->text; /* the last one */
+    }
+    return weft__gate_find(f->decoder.config->hidden_act) == weft__gate_find(usual)
+               ? WEFT_OK
+               : weft__gguf_refuse(f, "another activation");
+}
+
 weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf_facts *out)
 {
     const weft_model_family *family = weft_model_family_of(model);
@@ -170,9 +185,11 @@ weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf
     if (out->arch == NULL)
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s models have no GGUF architecture", where,
                          family->model_type);
-    if (out->arch->describe == NULL)
+    if (out->arch->describe == NULL) {
         out->decoder = weft__decoder_facts_of(weft_model_module(model));
-    else if (out->arch->describe(out) != WEFT_OK)
+        if (check_activation(out) != WEFT_OK)
+            return weft_error_status();
+    } else if (out->arch->describe(out) != WEFT_OK)
         return weft_error_status();
     out->n_layers = out->decoder.config->num_hidden_layers;
     out->heads = out->decoder.config->num_attention_heads;

@@ -11,6 +11,9 @@ static const struct {
     const char *config, *why;
 } models[] = {
     {"\"smollm3\",\"no_rope_layers\":[1,0]", "rotation of other layers"},
+    {"\"llama\",\"hidden_act\":\"gelu\"", "another activation"},
+    {"\"qwen3\",\"hidden_act\":\"relu\"", "another activation"},
+    {"\"gemma2\",\"hidden_activation\":\"silu\"", "another activation"},
     {"\"smollm3\",\"mlp_bias\":true", "a bias of o_proj or of the MLP"},
     {"\"hunyuan_v1_dense\",\"attention_bias\":true", "a bias of o_proj or of the MLP"},
     {"\"olmo2\",\"attention_bias\":true", "a bias of o_proj or of the MLP"},

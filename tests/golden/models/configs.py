@@ -35,6 +35,9 @@ RELATIVES = [
               "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default"}}, []),
     ("lfm2", {"block_ff_dim": None, "intermediate_size": 48, "block_auto_adjust_ff_dim": False}, []),
     ("granite", {"attention_multiplier": None, "residual_multiplier": None}, []),
+    ("llama", {"hidden_act": "gelu"}, []),
+    ("qwen3", {"hidden_act": "relu"}, []),
+    ("lfm2", {"hidden_act": "gelu"}, []),
 ]
 FIXTURES = ["llama", "mistral", "qwen2", "qwen3"]
 
