@@ -323,12 +323,10 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
     weft_status status = cli_place_settle(path, place, PLACE_RUN, NULL);
     if (status == WEFT_OK)
         status = cli_set_place(place);
-    if (status != WEFT_OK)
-        return status;
     weft_device *devices[WEFT_MODEL_DEVICES];
-    const int n_devices = cli_devices(place, devices);
+    const int n_devices = status == WEFT_OK ? cli_devices(place, devices) : 0;
     if (n_devices == 0)
-        return WEFT_DEVICE;
+        return status == WEFT_OK ? WEFT_DEVICE : status;
     weft_model_options options = {.dtype = cli_weft_dtype(place),
                                   .device = devices[0],
                                   .devices = devices,
@@ -339,7 +337,8 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
     if (place->quantize != CLI_ABSENT)
         options.quantize = place->quantize;
     status = weft_model_load(path, &options, out);
-    if (status == WEFT_MEMORY && options.device != weft_device_get("cpu") && !place->stream) {
+    const bool may_stream = n_devices == 1 && devices[0] != weft_device_get("cpu");
+    if (status == WEFT_MEMORY && may_stream && !place->stream) {
         char *why = weft_strdup(weft_error_message());
         weft_fail(WEFT_MEMORY,
                   "%s; without --full, --stream keeps the weights in the host's memory",

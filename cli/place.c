@@ -72,7 +72,7 @@ static bool is_gpu_of_others(const char *name)
     static const char *const others[] = {"cuda", "gpu",  "nvidia", "amd",   "rocm",
                                          "hip",  "xpu",  "intel",  "mps",   "metal",
                                          "sycl", "auto", "opencl", "webgpu"};
-    const size_t n = strcspn(name, ":");
+    const size_t n = strcspn(name, ":,");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (strlen(others[i]) == n && strncasecmp(name, others[i], n) == 0)
             return true;

@@ -263,8 +263,8 @@ static int64_t largest_batch(const dry_run *d, const growth *g, double rest)
 static bool may_stream(const dry_run *d)
 {
     return weft_model_family_of(d->r->model)->follows_parameters && !d->v->place.stream &&
-           d->v->place.gpu_layers == CLI_ABSENT && !d->v->full &&
-           strcmp(cli_device(&d->v->place), "cpu") != 0;
+           !cli_has_several_devices(&d->v->place) && d->v->place.gpu_layers == CLI_ABSENT &&
+           !d->v->full && strcmp(cli_device(&d->v->place), "cpu") != 0;
 }
 
 /* The bytes of weights that --stream keeps off the device: all except those being copied. */

@@ -141,8 +141,8 @@ static const cli_option options[] = {
      AT(batch_size),
      .marks = CLI_FIXED | CLI_OF_DATA,
      .help =
-         "samples, or prompts with all their completions, in a batch; with --task embed of each "
-         "rank, which compare their texts"},
+         "samples, or prompts with all their completions, in a batch; with --task embed per "
+         "process: all processes compare their texts"},
     {.name = "micro-batch",
      .kind = CLI_INT,
      .value = "N",

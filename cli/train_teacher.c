@@ -177,19 +177,19 @@ static int64_t vocabulary_of(const train_run *r)
 
 /* Reads the stored entries of a dataset, or computes and saves them; for --dry-run entries of the
  * same size suffice. */
-static weft_status open_entries(const train_values *v, const train_run *r, weft_model *teacher,
-                                weft_dataset *data, const char *end)
+static weft_status open_entries(const train_values *v, const train_run *r, bool store,
+                                weft_model *teacher, weft_dataset *data, const char *end)
 {
     const double temperature = v->trainer.objective_options.temperature;
     char *path = data ? weft_format("%s%s", v->teacher_file, end) : NULL;
     weft_status status =
         path || data == NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "train: out of memory");
-    if (path && !stores(v))
+    if (path && !store)
         status = weft_dataset_load_teacher(data, path, temperature);
     else if (path)
         status = weft_dataset_add_teacher(data, v->dry_run ? NULL : teacher, vocabulary_of(r),
                                           temperature, v->batch_size);
-    if (status == WEFT_OK && path && stores(v) && !v->dry_run)
+    if (status == WEFT_OK && path && store && !v->dry_run)
         status = weft_dataset_save_teacher(data, path);
     weft_free(path);
     return status;
@@ -220,15 +220,16 @@ static weft_status load_teacher(const train_values *v, train_run *r, weft_model 
 static weft_status open_all_entries(const train_values *v, train_run *r)
 {
     weft_model *teacher = NULL;
-    weft_status status = stores(v) ? check_files(v) : WEFT_OK;
-    if (status == WEFT_OK && stores(v))
+    const bool store = stores(v); /* before there are files */
+    weft_status status = store ? check_files(v) : WEFT_OK;
+    if (status == WEFT_OK && store)
         status = load_teacher(v, r, &teacher);
     if (teacher)
         r->storing = train_model_bytes(v, teacher);
     if (status == WEFT_OK)
-        status = open_entries(v, r, teacher, r->data, "");
+        status = open_entries(v, r, store, teacher, r->data, "");
     if (status == WEFT_OK)
-        status = open_entries(v, r, teacher, r->validation, ".validation");
+        status = open_entries(v, r, store, teacher, r->validation, ".validation");
     weft_model_free(teacher);
     weft_memory_clear_cache();
     return status;

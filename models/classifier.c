@@ -10,6 +10,7 @@
 #include "models/classifier.h"
 #include "models/decoder.h"
 #include "models/encoder.h"
+#include "models/gguf/gguf.h"
 #include "nn/module.h"
 #include "weft/memory.h"
 #include "weft/nn_tools.h"
@@ -107,14 +108,20 @@ weft_status weft__classifier_labels(const weft_config *config, weft_labels *out)
 weft_status weft_model_labels(const char *path, weft_labels *out)
 {
     char *gguf = NULL;
+    weft_gguf *opened = NULL;
     weft_config *config = NULL;
     *out = (weft_labels){.open = false};
     weft_status status = weft__gguf_find(path, &gguf);
     char *file = weft_format("%s/config.json", path);
     if (status == WEFT_OK && file == NULL)
         status = weft__out_of_memory(path, "its labels");
-    if (status == WEFT_OK && gguf == NULL && weft__exists(file))
+    if (status == WEFT_OK && gguf)
+        status = weft_gguf_open(gguf, &opened);
+    if (status == WEFT_OK && gguf)
+        status = weft__gguf_config(opened, &config);
+    else if (status == WEFT_OK && weft__exists(file))
         status = weft_config_load(file, &config);
+    weft_gguf_close(opened);
     if (config)
         status = weft__classifier_labels(config, out);
     weft_config_free(config);

@@ -24,9 +24,16 @@ weft_status weft__placement_make(const weft_model_options *options, weft__placem
                              .n_devices = n > 1 ? n : 0,
                              .gpu_layers = options->gpu_layers,
                              .streams = options->stream};
-    if (n > WEFT_MODEL_DEVICES || (n > 1 && parted))
-        return weft_fail(WEFT_INVALID, "model: %d devices: expected at most %d, without %s", n,
-                         WEFT_MODEL_DEVICES, options->stream ? "stream" : "gpu_layers");
+    if (n > WEFT_MODEL_DEVICES)
+        return weft_fail(WEFT_INVALID, "model: devices: expected at most %d, got %d",
+                         WEFT_MODEL_DEVICES, n);
+    if (n > 1 && parted)
+        return weft_fail(WEFT_INVALID, "model: %d devices: expected none beside %s", n,
+                         options->stream ? "stream" : "gpu_layers");
+    for (int i = 0; i < n; i++) {
+        if (options->devices[i] == NULL)
+            return weft_error_status();
+    }
     if (device && (parted || n > 1))
         out->host = weft_device_get("cpu");
     return device && out->host ? WEFT_OK : weft_error_status();
@@ -46,7 +53,7 @@ typedef struct placing {
     const weft_model_info *info;
     double *sizes; /* (layers + 1): elements of each layer; last, of the head */
     int64_t
-        ends[WEFT_MODEL_DEVICES]; /* device i has the layers below ends[i] that no earlier has */
+        ends[WEFT_MODEL_DEVICES]; /* device i has layers ends[i - 1] to ends[i] - 1 */
 } placing;
 
 static bool is_on_device(const placing *p, const char *path)
@@ -101,7 +108,7 @@ static weft_status add_size(void *context, const weft_nn_item *item)
     return WEFT_OK;
 }
 
-/* A layer belongs to the device in whose share of all elements its middle is. */
+/* A layer goes to the device whose share of all elements contains its midpoint. */
 static void divide(placing *p)
 {
     const weft__placement *to = p->placement;

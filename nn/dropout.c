@@ -20,19 +20,20 @@ static int64_t count_vectors(weft_dims shape)
 
 /* Draws which elements of an array are kept. Each row of a batch, or each vector, has its own key
  * if the root has them. */
-static weft_array *draw(const weft_module *root, weft_dims shape, double p)
+static weft_array *draw(const weft_module *root, weft_dims shape, double p, weft_device *device)
 {
     weft_array *vectors = root->vector_keys, *rows = root->row_keys;
     if (vectors && shape.n > 1 && count_vectors(shape) == weft_dim(vectors, 0)) {
         const weft_dims vector = WEFT_DIMS(shape.at[shape.n - 1]);
-        return weft_reshape(weft_random_bernoulli(vectors, vector, p), shape);
+        return weft_reshape(weft_random_bernoulli(weft_to(vectors, device), vector, p), shape);
     }
     if (rows == NULL || shape.n < 2 || shape.at[0] != weft_dim(rows, 0))
         return weft_random_bernoulli(NULL, shape, p);
     weft_dims row = {.n = shape.n - 1};
     for (int i = 0; i < row.n; i++)
         row.at[i] = shape.at[i + 1];
-    return weft_random_bernoulli(weft_add(weft_random_next_key(), rows), row, p);
+    weft_array *key = weft_to(weft_random_next_key(), device);
+    return weft_random_bernoulli(weft_add(key, weft_to(rows, device)), row, p);
 }
 
 /* Applies dropout. Axes that share a draw have length 1 in the mask. */
@@ -47,7 +48,7 @@ static weft_array *forward(weft_module *self, weft_array *x)
                                 m->spatial + 1, m->spatial + 2, shape.n);
     for (int i = 0; i < m->spatial; i++)
         shape.at[shape.n - 2 - i] = 1;
-    weft_array *kept = draw(weft__nn_root(self), shape, 1 - m->p);
+    weft_array *kept = draw(weft__nn_root(self), shape, 1 - m->p, weft_device_of(x));
     return weft_where(kept, weft_scale(x, 1 / (1 - m->p)), weft_scalar(0, weft_dtype_of(x)));
 }
 

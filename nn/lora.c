@@ -40,7 +40,7 @@ weft_array *weft__lora_factor(const weft_nn_lora_linear *m, weft_array *factor, 
 
 void weft__lora_ready(const weft_nn_lora_linear *m, weft_dtype dtype, weft_array *out[2])
 {
-    const bool kept = m->ready[0] && dtype == weft__lora_kept_dtype(m) && weft__lora_is_kept(m);
+    const bool kept = m->ready[0] && dtype == m->ready_dtype && weft__lora_is_kept(m);
     out[0] = kept ? m->ready[0] : weft__lora_factor(m, weft__lora_A(m), dtype);
     out[1] = kept ? m->ready[1] : weft__lora_factor(m, weft_scale(m->lora_B, m->scale), dtype);
 }
@@ -173,6 +173,7 @@ static weft_array *embedding_forward(weft_module *self, weft_array *ids)
     weft_array *factors[] = {m->lora_A, weft__lora_factor(m, m->lora_B, weft_dtype_of(y))};
     if (!m->module.training)
         weft__lora_ready(m, weft_dtype_of(y), factors);
+    factors[0] = m->lora_A; /* of which only the rows that are read are rounded */
     weft_array *rows = weft_embedding(weft_swapaxes(factors[0], 0, 1), ids), *B = factors[1];
     if (m->module.training)
         rows = weft_scale(rows, m->scale);

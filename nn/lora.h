@@ -37,8 +37,9 @@ weft_array *weft__lora_factor(const weft_nn_lora_linear *m, weft_array *factor, 
  * adapter without start_A: kept, or not evaluated. */
 void weft__lora_ready(const weft_nn_lora_linear *m, weft_dtype dtype, weft_array *out[2]);
 
-/* The dtype of rows for which an adapter keeps its factors: that of the base's weight. */
-weft_dtype weft__lora_kept_dtype(const weft_nn_lora_linear *m);
+/* The dtype of rows that a module of a tree multiplies: that of its weight, or if that is encoded,
+ * of the tree's first vector (the weight of a norm). */
+weft_dtype weft__lora_rows_dtype(weft_module *tree, const weft_module *base);
 
 /* weft__lora_delta: (x A^T) B^T, minus the product of the initial values for PiSSA; x (..., in) ->
  * (..., out). weft__lora_matrix: the matrix of this map times scale: (out, in), float32. */
@@ -93,9 +94,9 @@ weft_array *weft__dora_factor(const weft_nn_lora_linear *m);
 
 /* ---- lora_kept.c ----------------------------------------------------------------------------- */
 
-/* Computes what the tree's adapters of linears compute from their parameters alone, once, for calls
- * outside of training. It is used while the module's arrays are those it was computed from, and
- * takes memory until weft__lora_unsettle. */
+/* Computes what the tree's adapters of linears, but for PiSSA's, compute from their parameters
+ * alone, once, for calls outside of training. It is used while the module's arrays are those it was
+ * computed from, and takes memory until weft__lora_unsettle. */
 weft_status weft__lora_settle(weft_module *tree);
 void weft__lora_unsettle(weft_module *tree);
 

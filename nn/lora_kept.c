@@ -6,24 +6,39 @@
 
 enum { N_ARRAYS = 4 };
 
+/* The arrays from which what is kept was computed. */
 static void find_arrays(const weft_nn_lora_linear *m, weft_array *out[N_ARRAYS])
 {
-    out[0] = *weft_nn_find(m->base, "weight");
+    out[0] = m->lora_magnitude_vector ? *weft_nn_find(m->base, "weight") : NULL;
     out[1] = weft__lora_A(m);
     out[2] = m->lora_B;
     out[3] = m->lora_magnitude_vector;
-}
-
-weft_dtype weft__lora_kept_dtype(const weft_nn_lora_linear *m)
-{
-    return weft_dtype_of(*weft_nn_find(m->base, "weight"));
 }
 
 bool weft__lora_is_kept(const weft_nn_lora_linear *m)
 {
     weft_array *now[N_ARRAYS];
     find_arrays(m, now);
-    return memcmp(now, m->kept_of, sizeof now) == 0;
+    return (m->factor || m->ready[0]) && memcmp(now, m->kept_of, sizeof now) == 0;
+}
+
+static weft_status find_dtype(void *dtype, const weft_nn_item *item)
+{
+    const weft_array *a = *item->slot->address;
+    if (*(weft_dtype *)dtype == 0 && weft_ndim(a) == 1 && weft_dtype_is_float(weft_dtype_of(a)) &&
+        !item->slot->wide && strstr(item->path, "lora_") == NULL)
+        *(weft_dtype *)dtype = weft_dtype_of(a);
+    return WEFT_OK;
+}
+
+weft_dtype weft__lora_rows_dtype(weft_module *tree, const weft_module *base)
+{
+    const weft_array *weight = *weft_nn_find((weft_module *)base, "weight");
+    weft_dtype dtype = 0;
+    if (weft_encoding_of(weight) == NULL)
+        return weft_dtype_of(weight);
+    (void)weft_nn_visit(tree, find_dtype, &dtype); /* ends early only if a path is too long */
+    return dtype ? dtype : WEFT_FLOAT32;
 }
 
 static void replace(weft_array **slot, weft_array *with)
@@ -59,27 +74,28 @@ static bool computes(const weft_module *module)
            !weft__lora_is_kept(m);
 }
 
-static weft_status settle(void *context, const char *path, weft_module **field)
+static weft_status settle(void *tree, const char *path, weft_module **field)
 {
-    (void)context;
     (void)path;
     if (!computes(*field))
         return WEFT_OK;
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
     weft_scope_open_lean();
     weft_array *all[3];
-    weft__lora_ready(m, weft__lora_kept_dtype(m), all);
+    const weft_dtype dtype = weft__lora_rows_dtype(tree, m->base);
+    weft__lora_ready(m, dtype, all);
     all[2] = m->lora_magnitude_vector ? weft__dora_factor(m) : NULL;
     const weft_status status = weft_eval_n(all, all[2] ? 3 : 2);
     if (status == WEFT_OK)
         weft__lora_keep(m, all[2], all, true);
+    m->ready_dtype = dtype;
     weft_scope_close(NULL);
     return status;
 }
 
 weft_status weft__lora_settle(weft_module *tree)
 {
-    return weft_nn_visit_modules(tree, settle, NULL);
+    return weft_nn_visit_modules(tree, settle, tree);
 }
 
 static weft_status unsettle(void *context, const char *path, weft_module **field)

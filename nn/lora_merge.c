@@ -48,6 +48,8 @@ static weft_status find_factor(weft_nn_lora_linear *m, bool merging, weft_array 
 {
     weft_status status = WEFT_OK;
     *out = NULL;
+    if (merging)
+        weft__lora_keep_nothing(m);
     if (m->lora_magnitude_vector == NULL)
         return WEFT_OK;
     if (merging) {

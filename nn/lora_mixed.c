@@ -84,7 +84,8 @@ typedef struct lists {
     bool dora;
 } lists;
 
-static weft_status collect(weft_nn_lora_linear *const *at, int members, lists *out)
+static weft_status collect(weft_nn_lora_linear *const *at, int members, weft_dtype dtype,
+                           lists *out)
 {
     for (int i = 0; i < members; i++)
         out->R += at[i] ? weft__lora_rank(at[i]) : 0;
@@ -99,7 +100,7 @@ static weft_status collect(weft_nn_lora_linear *const *at, int members, lists *o
         if (at[i] == NULL)
             continue;
         weft_array *ready[2];
-        weft__lora_ready(at[i], weft__lora_kept_dtype(at[i]), ready);
+        weft__lora_ready(at[i], dtype, ready);
         out->A[out->n] = ready[0];
         out->B[out->n++] = ready[1];
         out->dora = out->dora || at[i]->lora_magnitude_vector;
@@ -143,7 +144,7 @@ weft_status weft__lora_mixed_new(const weft_nn_lora_bank *bank, weft_nn_lora_lin
     weft_device *before = weft_default_device();
     weft_set_default_device(weft__nn_device(base));
     weft_scope_open();
-    weft_status status = collect(at, bank->n, &l);
+    weft_status status = collect(at, bank->n, weft__lora_rows_dtype(bank->tree, base), &l);
     if (status == WEFT_OK)
         status = fill(m, at, &l);
     weft_scope_close(NULL);

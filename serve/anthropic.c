@@ -163,11 +163,15 @@ static weft_status read_thinking(serve_request *r)
 }
 
 /* The format of the answer; `output_format` is its older name. */
-static json_object *format_of(json_object *body)
+static weft_status read_format(serve_request *r)
 {
-    json_object *format =
-        json_object_object_get(json_object_object_get(body, "output_config"), "format");
-    return format != NULL ? format : json_object_object_get(body, "output_format");
+    json_object *config = json_object_object_get(r->json, "output_config");
+    json_object *format = json_object_object_get(config, "format");
+    if (config != NULL && !json_object_is_type(config, json_type_object))
+        return weft_fail(WEFT_INVALID, "output_config: expected an object");
+    return format != NULL ? serve_read_format(r, "output_config.format", format)
+                          : serve_read_format(r, "output_format",
+                                              json_object_object_get(r->json, "output_format"));
 }
 
 /* A last message of the assistant is continued. */
@@ -200,7 +204,7 @@ static weft_status read_request(serve_request *r)
         status = serve_read_flag(choice, "disable_parallel_tool_use", &alone);
     r->settings.one_call = r->settings.one_call || alone;
     if (status == WEFT_OK)
-        status = serve_read_format(r, format_of(r->json));
+        status = read_format(r);
     if (status == WEFT_OK)
         status = serve_read_template(r);
     if (status == WEFT_OK)

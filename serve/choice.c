@@ -18,8 +18,9 @@ static void emit(serve_choice *c, serve_event event)
 {
     if (!c->request->settings.stream)
         return;
-    if (c->text.failed || c->pending.failed || c->request->items.failed)
-        serve_lose_event(c->request); /* what it would have been made of */
+    if (c->text.failed || c->reasoning.failed || c->logprobs.failed || c->pending.failed ||
+        c->request->items.failed)
+        serve_lose_event(c->request); /* the text for the event was lost: out of memory */
     else
         c->request->api->event(c, &event);
 }

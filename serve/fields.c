@@ -109,13 +109,13 @@ json_object *serve_parse(const char *text)
 /* At least the bytes of the values of a JSON text, with those of json-c 0.13 to 0.18: an empty
  * object has a table of 16 entries, an empty array 32 pointers, and a fraction its digits. *finite:
  * without NaN and Infinity, which the parser reads. */
-static size_t measure(const serve_text *body, bool *finite)
+static size_t measure(const char *at, size_t n, bool *finite)
 {
     size_t bytes = 0;
     bool quoted = false;
     *finite = true;
-    for (size_t i = 0; i < body->n; i++) {
-        const char c = body->at[i];
+    for (size_t i = 0; i < n; i++) {
+        const char c = at[i];
         if (c == '"')
             quoted = !quoted;
         else if (quoted)
@@ -128,11 +128,21 @@ static size_t measure(const serve_text *body, bool *finite)
     return bytes;
 }
 
+weft_status serve_parse_text(serve_request *request, const char *text, json_object **out)
+{
+    bool finite;
+    *out = NULL;
+    if (serve_hold(request, measure(text, strlen(text), &finite)) != WEFT_OK)
+        return WEFT_INVALID;
+    *out = serve_parse(text);
+    return WEFT_OK;
+}
+
 weft_status serve_parse_body(serve_request *request)
 {
     const serve_text *body = &request->body;
     bool finite;
-    const size_t bytes = measure(body, &finite);
+    const size_t bytes = measure(body->at, body->n, &finite);
     const size_t most = (size_t)request->server->options.body * TIMES;
     if (!finite)
         return weft_fail(WEFT_INVALID, "body: NaN and Infinity are not JSON");

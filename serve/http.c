@@ -132,7 +132,7 @@ void serve_lose_event(serve_request *r)
 {
     const serve_error error = serve_error_make(500, "out of memory for an event");
     pthread_mutex_lock(&r->lock);
-    r->stalled = r->stalled || r->failing; /* without the event of the error it is cut off */
+    r->stalled = r->stalled || r->failing; /* no memory for the error's event either */
     if (r->error.http == 0)
         r->error = error;
     pthread_mutex_unlock(&r->lock);

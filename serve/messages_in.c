@@ -5,21 +5,25 @@
 #include "weft/memory.h"
 
 /* Arguments of calls are strings in the API, and objects in templates. */
-static void parse_arguments(json_object *message)
+static weft_status parse_arguments(serve_request *request, json_object *message)
 {
+    weft_status status = WEFT_OK;
     json_object *calls = json_object_object_get(message, "tool_calls");
     const size_t n =
         json_object_is_type(calls, json_type_array) ? json_object_array_length(calls) : 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         json_object *call = json_object_array_get_idx(calls, i);
         json_object *function = json_object_object_get(call, "function");
         const char *text = serve_plain(json_object_object_get(function, "arguments"));
-        json_object *parsed = text != NULL ? serve_parse(text) : NULL;
+        json_object *parsed = NULL;
+        if (text != NULL)
+            status = serve_parse_text(request, text, &parsed);
         if (json_object_is_type(parsed, json_type_object))
             json_object_object_add(function, "arguments", parsed);
         else
             json_object_put(parsed);
     }
+    return status;
 }
 
 /* Parts of a content: only text is supported. */
@@ -42,7 +46,7 @@ static weft_status check_parts(json_object *parts, size_t i)
     return WEFT_OK;
 }
 
-static weft_status check_message(json_object *message, size_t i)
+static weft_status check_message(serve_request *request, json_object *message, size_t i)
 {
     json_object *content = json_object_object_get(message, "content");
     const char *role = serve_plain(json_object_object_get(message, "role"));
@@ -50,7 +54,9 @@ static weft_status check_message(json_object *message, size_t i)
         return weft_fail(WEFT_INVALID, "messages[%zu]: expected an object with a role", i);
     if (strcmp(role, "developer") == 0)
         json_object_object_add(message, "role", json_object_new_string("system"));
-    parse_arguments(message);
+    const weft_status status = parse_arguments(request, message);
+    if (status != WEFT_OK)
+        return status;
     if (content == NULL) { /* of a message that is only calls, which templates take for a text */
         json_object_object_add(message, "content", json_object_new_string(""));
         return WEFT_OK;
@@ -134,7 +140,7 @@ weft_status serve_read_messages(serve_request *request, json_object *messages)
         return weft_fail(WEFT_INVALID, "messages: expected an array that is not empty");
     weft_status status = WEFT_OK;
     for (size_t i = 0; status == WEFT_OK && i < json_object_array_length(messages); i++)
-        status = check_message(json_object_array_get_idx(messages, i), i);
+        status = check_message(request, json_object_array_get_idx(messages, i), i);
     if (status == WEFT_OK)
         status = write_messages(s);
     return status == WEFT_OK ? fit_systems(request) : status;

@@ -175,7 +175,8 @@ weft_status serve_read_chat(serve_request *r)
     if (status == WEFT_OK)
         status = serve_read_tool_choice(r, json_object_object_get(r->json, "tool_choice"));
     if (status == WEFT_OK)
-        status = serve_read_format(r, json_object_object_get(r->json, "response_format"));
+        status = serve_read_format(r, "response_format",
+                                   json_object_object_get(r->json, "response_format"));
     if (status == WEFT_OK)
         status = serve_read_template(r);
     if (status == WEFT_OK)

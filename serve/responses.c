@@ -390,7 +390,7 @@ static weft_status read_request(serve_request *r)
     if (status == WEFT_OK)
         status = serve_read_tool_choice(r, json_object_object_get(r->json, "tool_choice"));
     if (status == WEFT_OK)
-        status = serve_read_format(r, json_object_object_get(text, "format"));
+        status = serve_read_format(r, "text.format", json_object_object_get(text, "format"));
     if (status == WEFT_OK)
         status = serve_read_template(r);
     if (status != WEFT_OK) {

@@ -171,7 +171,7 @@ struct serve_request {
     serve_text out; /* of which `sent` bytes are sent */
     size_t sent;
     bool streams, done, suspended, handled /* the body has come */, gone, stalled;
-    bool failing;            /* what is sent is the error */
+    bool failing;            /* the event of the error is being sent */
     double last;             /* time of the last event */
     int64_t sequence, block; /* state of APIs whose events are numbered */
     int part;           /* what the open block holds: a serve_event_kind; BEGIN: none is open */
@@ -397,6 +397,9 @@ json_object *serve_parse(const char *text);
 /* Counts memory that a request will use until it ends; more than all requests may use together is
  * refused. */
 weft_status serve_hold(serve_request *request, size_t bytes);
+/* serve_parse of a text of the request, whose values are counted; WEFT_INVALID: more than all
+ * requests may use. *out is NULL for a malformed text. */
+weft_status serve_parse_text(serve_request *request, const char *text, json_object **out);
 /* Parses the body, which must be a JSON object, into request->json, and finds the adapter that it
  * names. */
 weft_status serve_parse_body(serve_request *request);
@@ -409,10 +412,10 @@ weft_status serve_read_stops(serve_request *request, const char *key);
 /* The tools of a list that have this type, or none: others the provider of an API would run.
  * What is not a list is returned as it is. */
 json_object *serve_own_tools(json_object *tools, const char *type);
-/* Tools, tool_choice and response_format. */
+/* Tools, tool_choice and response_format, which has another name in other APIs. */
 weft_status serve_read_tools(serve_request *request, json_object *tools);
 weft_status serve_read_tool_choice(serve_request *request, json_object *choice);
-weft_status serve_read_format(serve_request *request, json_object *format);
+weft_status serve_read_format(serve_request *request, const char *name, json_object *format);
 weft_status serve_read_template(serve_request *request);
 /* Takes an array of messages over, and makes it that of the settings. */
 weft_status serve_read_messages(serve_request *request, json_object *messages);

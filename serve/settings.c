@@ -335,7 +335,7 @@ weft_status serve_read_tool_choice(serve_request *request, json_object *choice)
 
 /* ---- the format of the answer --------------------------------------------------------------- */
 
-weft_status serve_read_format(serve_request *request, json_object *format)
+weft_status serve_read_format(serve_request *request, const char *name, json_object *format)
 {
     serve_settings *s = &request->settings;
     const char *type = NULL;
@@ -343,7 +343,7 @@ weft_status serve_read_format(serve_request *request, json_object *format)
     if (format == NULL)
         return WEFT_OK;
     if (!json_object_is_type(format, json_type_object))
-        return weft_fail(WEFT_INVALID, "response_format: expected an object");
+        return weft_fail(WEFT_INVALID, "%s: expected an object", name);
     weft_status status = serve_read_text(format, "type", &type);
     if (status == WEFT_OK)
         status = serve_read_flag(format, "prompted", &prompted);
@@ -354,10 +354,9 @@ weft_status serve_read_format(serve_request *request, json_object *format)
         json_object *named = json_object_object_get(format, "json_schema");
         schema = named != NULL ? json_object_object_get(named, "schema") : schema;
         if (schema == NULL)
-            return weft_fail(WEFT_INVALID, "response_format: json_schema: expected a schema");
+            return weft_fail(WEFT_INVALID, "%s: json_schema: expected a schema", name);
     } else if (type == NULL || strcmp(type, "json_object") != 0) {
-        return weft_fail(WEFT_INVALID, "response_format: type: expected text, json_object or "
-                                       "json_schema");
+        return weft_fail(WEFT_INVALID, "%s: type: expected text, json_object or json_schema", name);
     }
     if (s->must_call) /* the call comes first */
         return WEFT_OK;

@@ -77,14 +77,14 @@ static json_object *read_record(const char *path, const char *name)
     return NULL;
 }
 
-/* Those of the same second by their numbers. */
+/* By their numbers, since clocks are set back; older records without one by their time, first. */
 static int by_age(const void *a, const void *b)
 {
     json_object *const *x = a, *const *y = b;
-    int64_t s = serve_record_number(*x, "created_at"), t = serve_record_number(*y, "created_at");
+    int64_t s = serve_record_number(*x, "number"), t = serve_record_number(*y, "number");
     if (s == t) {
-        s = serve_record_number(*x, "number");
-        t = serve_record_number(*y, "number");
+        s = serve_record_number(*x, "created_at");
+        t = serve_record_number(*y, "created_at");
     }
     return s < t ? -1 : s > t;
 }
@@ -204,7 +204,8 @@ static weft_status store(serve_teacher *teacher, const serve_records *records, c
 {
     pthread_mutex_lock(&teacher->lock);
     json_object *record = serve_record_find(records, id);
-    json_object_object_del(record, unsaved);
+    if (record != NULL) /* else a client has removed it meanwhile */
+        json_object_object_del(record, unsaved);
     char *text = record != NULL ? weft_strdup(write_text(record)) : NULL;
     pthread_mutex_unlock(&teacher->lock);
     const weft_status status = record != NULL ? write_record(records, id, text) : WEFT_OK;

@@ -157,7 +157,8 @@ static weft_array *product_of(void *context)
     const part_call *c = context;
     weft_scope_open();
     weft_array *vectors = vectors_of(c->trainer, c->part);
-    return weft_scope_close(weft_sum(weft_multiply(vectors, c->gradient), WEFT_ALL_AXES, false));
+    weft_array *gradient = weft_to(c->gradient, weft_device_of(vectors));
+    return weft_scope_close(weft_sum(weft_multiply(vectors, gradient), WEFT_ALL_AXES, false));
 }
 
 static weft_status add_to_sums(step *s, weft_array *loss)

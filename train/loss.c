@@ -91,7 +91,8 @@ weft_array *weft__cell_losses(const weft__head_call *call, const weft_batch *bat
         in[WEFT__HEAD_TOP_LOGPROBS] = at_cells(batch->top_logprobs, at);
     }
     if (weft_model_module(call->model)->training)
-        in[WEFT__HEAD_KEYS] = weft_take(token_keys(call->model, batch->tokens), at, 0);
+        in[WEFT__HEAD_KEYS] =
+            weft_take(weft_to(token_keys(call->model, batch->tokens), weft_device_of(at)), at, 0);
     weft__head_losses(call, in, out);
     return out[0];
 }

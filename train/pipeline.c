@@ -157,9 +157,12 @@ weft_status weft__pipeline_add(weft_trainer *t, const weft_batch *batch, weft_ar
     const int n = count_values(t, own);
     status = weft_eval_on(own->stream, own->values, n);
     while (status == WEFT_MEMORY && p->used > 0) {
-        status = finish_oldest(t, WEFT_OK);
-        if (status == WEFT_OK)
-            status = weft_eval_on(own->stream, own->values, n);
+        const weft_status finished = finish_oldest(t, WEFT_OK);
+        if (finished != WEFT_OK) { /* also for want of memory: that one is lost */
+            status = finished;
+            break;
+        }
+        status = weft_eval_on(own->stream, own->values, n);
     }
     if (status != WEFT_OK)
         drop(t, own);

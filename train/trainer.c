@@ -232,7 +232,8 @@ static weft_status check_objective(const weft_model *model, const weft_trainer_o
         return status;
     if (shares_batches(o) && o->neftune > 0)
         return weft_fail(WEFT_UNSUPPORTED,
-                         "trainer: neftune: with objective %s it is for one process", name);
+                         "trainer: neftune: objective %s in several processes is unsupported",
+                         name);
     if (o->objective->compare && o->compile)
         return weft_fail(WEFT_UNSUPPORTED, "trainer: compile: objective %s is unsupported", name);
     return WEFT_OK;
@@ -268,9 +269,7 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
         status = check_objective(model, &t->o);
     if (status == WEFT_OK)
         status = find_slots(t);
-    if (status == WEFT_OK)
-        weft__lora_unsettle(
-            weft_model_module(model)); /* what was kept is not valid after an update */
+    weft__lora_unsettle(weft_model_module(model)); /* what updates make invalid */
     if (status == WEFT_OK)
         status = make_optimizer(t);
     if (status == WEFT_OK && !t->o.compile)
@@ -432,8 +431,10 @@ static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, do
 {
     const int64_t n = weft__batch_samples(batch), step = t->micro > 0 ? t->micro : n;
     weft_status status = WEFT_OK;
-    if (t->o.objective->compare && (step < n || weft__trainer_shares_batches(t)))
-        return weft__trainer_add_cached(t, batch, b, scale);
+    if (t->o.objective->compare && (step < n || weft__trainer_shares_batches(t))) {
+        status = weft__pipeline_finish(t, WEFT_OK); /* sums in the order of the batches */
+        return status == WEFT_OK ? weft__trainer_add_cached(t, batch, b, scale) : status;
+    }
     for (int64_t from = 0; status == WEFT_OK && from < n; from += step) {
         const int64_t to = from + step < n ? from + step : n;
         weft_batch part;

@@ -17,7 +17,7 @@ enum {
     TOGETHER = 48,      /* rows of B^T in a task, a multiple of gemm_rows */
     STEP = 64,          /* terms of A that are packed at a time */
     PACK_GRAIN = 32768, /* numbers of A that are packed in a task */
-    LINE_STEPS = 4,     /* steps in k for which the GEMM kernel prefetches a line */
+    LINE_FLOATS = 128,  /* numbers of a packed A for which the GEMM kernel prefetches a line */
     LINE = 64           /* bytes */
 };
 
@@ -36,7 +36,7 @@ static bool takes(const cpu_gemm *g)
             return false;
     const bool whole = g->m > kernels->gemv_most && g->m <= 16 && g->m % kernels->lanes == 0;
     return g->b.codes && !g->b.code_terms && !g->accumulate && !g->by_tiles && g->n_more == 0 &&
-           (whole || g->m > FEW_ROWS) && g->m <= MOST_ROWS && g->a.column == 1;
+           (whole || g->m > FEW_ROWS) && g->m <= MOST_ROWS && g->k > 0 && g->a.column == 1;
 }
 
 static int64_t workspace_of(const cpu_gemm *g)
@@ -86,7 +86,7 @@ static void multiply_rows(const decoding *d, int64_t row, int64_t n, float *w, f
         const int64_t group = first / c->group;
         block.k = smaller(PIECE, g->k - first);
         block.b = d->x + first * columns;
-        block.b_next = c->codes + (row + n) * c->code_row + first / LINE_STEPS * LINE;
+        block.b_next = c->codes + (row + n) * c->code_row + first / (LINE_FLOATS / columns) * LINE;
         block.add = first > 0;
         for (int64_t i = 0; i < n; i++)
             d->kernels->decode_codes(c, row + i, group, block.k / c->group, w + i * PIECE);

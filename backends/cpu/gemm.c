@@ -7,6 +7,7 @@
 static const cpu_way *const ways[] = {&weft__cpu_by_int8,     &weft__cpu_by_few_rows,
                                       &weft__cpu_by_stream,   &weft__cpu_by_parts,
                                       &weft__cpu_by_decoding, &weft__cpu_by_tiles};
+enum { MANY_ROWS = 24 }; /* from more rows on, int8 activations give way to bfloat16 */
 static const int n_ways = sizeof ways / sizeof *ways;
 
 const char *weft__cpu_matrix_item(const cpu_matrix *x, const weft_dims *batch, int64_t index)
@@ -48,8 +49,7 @@ static cpu_gemm prepared(const cpu_gemm *given)
         cpu_gemm narrow = g;
         narrow.a.parts = narrow.b.parts = 1;
         narrow.int8 = false;
-        if (g.m > CPU_GEMV_ROWS && !takes(&weft__cpu_by_few_rows, &narrow) &&
-            takes(&weft__cpu_by_parts, &narrow))
+        if (g.m > MANY_ROWS && takes(&weft__cpu_by_parts, &narrow))
             g = narrow;
     }
     return g;

@@ -236,6 +236,17 @@ static weft_status record(weft__vulkan_device *d, const weft_call *call,
                    : record_launch(d, call, launch, work, pipeline, handle);
 }
 
+/* Notes for the slots with records of the call that a command reads them, which is submitted with
+ * the open slot at the latest. */
+static void need_records(weft__vulkan_stream *s, const weft_call *call)
+{
+    for (int i = 0; s->record_out == call->out[0].buffer && i < WEFT__VULKAN_SLOTS; i++) {
+        if (s->record_slots >> i & 1) {
+            s->slots[i].needed = s->submitted + 1;
+        }
+    }
+}
+
 weft_status weft__vulkan_dispatch(const weft_call *call, const weft__vulkan_launch *launch)
 {
     weft__vulkan_device *d = device_of(call);
@@ -250,6 +261,7 @@ weft_status weft__vulkan_dispatch(const weft_call *call, const weft__vulkan_laun
     }
     pthread_mutex_lock(&d->stream.lock);
     weft_status status = record(d, call, launch);
+    need_records(&d->stream, call);
     pthread_mutex_unlock(&d->stream.lock);
     return status;
 }
@@ -302,8 +314,12 @@ uint64_t weft__vulkan_record(const weft_call *call, const void *from, uint32_t b
     if (weft__vulkan_is_dry_run()) {
         return d->stream.fault.address; /* as aligned as a record */
     }
-    pthread_mutex_lock(&d->stream.lock);
+    weft__vulkan_stream *s = &d->stream;
+    pthread_mutex_lock(&s->lock);
     uint64_t address = write_record(d, from, bytes);
-    pthread_mutex_unlock(&d->stream.lock);
+    s->record_slots =
+        (s->record_out == call->out[0].buffer ? s->record_slots : 0) | 1u << s->current;
+    s->record_out = call->out[0].buffer;
+    pthread_mutex_unlock(&s->lock);
     return address;
 }

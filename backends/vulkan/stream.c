@@ -186,9 +186,12 @@ weft__vulkan_slot *weft__vulkan_slot_open(weft__vulkan_device *d)
     if (s->recording) {
         return slot;
     }
-    /* Arguments of a command in the next slot may have been stored in this slot's memory. */
+    /* Arguments of a command in the next slot may have been stored in this slot's memory; if other
+     * threads submit between the two, in a later one. */
     const uint64_t next = s->slots[(s->current + 1) % WEFT__VULKAN_SLOTS].value;
-    if (weft__vulkan_wait_for(d, next > slot->value ? next : slot->value) != WEFT_OK) {
+    const uint64_t needed = slot->needed < s->submitted ? slot->needed : s->submitted;
+    const uint64_t last = next > slot->value ? next : slot->value;
+    if (weft__vulkan_wait_for(d, needed > last ? needed : last) != WEFT_OK) {
         return NULL;
     }
     const VkCommandBufferBeginInfo info = {

@@ -38,7 +38,8 @@ struct weft__vulkan_slot {
     VkCommandBuffer commands;
     uint64_t value; /* of the timeline at the end of its last submission */
     int n_commands;
-    uint64_t after; /* of the uploads' timeline: it waits for that; 0: for nothing */
+    uint64_t after;  /* of the uploads' timeline: it waits for that; 0: for nothing */
+    uint64_t needed; /* of the timeline: where the last command ends that reads its records */
     weft__vulkan_span records, staging;
     VkDeviceSize records_used, staging_used;
     weft__vulkan_stamps stamps;
@@ -71,6 +72,8 @@ typedef struct weft__vulkan_stream {
     bool lost;
     VkPipeline bound;
     const void *last_call, *last_out; /* of the last launch; NULL after a wait or a copy */
+    const void *record_out; /* result of the call of the last records, which are in these slots */
+    uint32_t record_slots;  /* a bit for each; other threads may submit meanwhile */
     weft__vulkan_batches batches;
     weft__vulkan_pace pace;
     weft__vulkan_readback readbacks[WEFT__VULKAN_READBACKS];

@@ -342,7 +342,7 @@ bool weft__steps_cross(const weft__step *first)
 typedef struct plan_end {
     weft_device *device;
     const weft__step *last; /* on the device */
-    uint64_t point;         /* mark behind it */
+    uint64_t point;         /* mark at its end */
 } plan_end;
 
 enum { MOST_ENDS = 16 };
@@ -385,16 +385,23 @@ static weft_status mark_ends(const weft__step *step, plan_end *ends, int n)
     return status;
 }
 
-/* Waits for the plan's own work, while others may queue more. */
+/* Waits for the plan's own work on all devices, while others may queue more. Invalid input that one
+ * has found is reported once; that of the others is not left for the next plan. */
 static weft_status wait_for_ends(weft__plan *plan, const plan_end *ends, int n)
 {
     weft_status status = WEFT_OK;
-    for (int i = 0; i < n && status == WEFT_OK; i++) {
+    char why[1024] = "";
+    for (int i = 0; i < n; i++) {
         weft_device *d = ends[i].device;
-        status = d->backend->wait_until(d->state, ends[i].point);
+        const weft_status one = d->backend->wait_until(d->state, ends[i].point);
+        if (status == WEFT_OK && one != WEFT_OK) {
+            status = one;
+            snprintf(why, sizeof why, "%s", weft_error_message());
+        }
     }
     if (status != WEFT_OK) {
         mark_failed(plan, plan->first);
+        return weft_fail(status, "%s", why);
     }
     return status;
 }

@@ -361,8 +361,9 @@ WEFT_API void weft_labels_free(weft_labels *labels);
  * adapter or labels; WEFT_UNSUPPORTED for a family with its own head. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_classify(weft_model *model,
                                                         const char *const *labels, int n);
-/* The labels of a classifier by its config.json; empty for other models, for GGUF files and for
- * folders without that file. Free with weft_labels_free. Fails as weft_config_load. */
+/* The labels of a classifier by its config.json or its GGUF file, in the order of the head's rows;
+ * empty for other models and for folders without such a file. Free with weft_labels_free. Fails as
+ * weft_config_load or weft_gguf_open. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_labels(const char *path, weft_labels *out);
 WEFT_API const char *weft_model_label(const weft_model *model, int64_t i); /* NULL: none */
 

@@ -350,6 +350,7 @@ typedef struct weft_nn_lora_linear {
      * call computes them. factor: DoRA's m / |w| (out). ready: lora_A and scale lora_B in the dtype
      * of the rows that they are multiplied with. Owned. */
     weft_array *factor, *ready[2], *kept_of[4];
+    weft_dtype ready_dtype; /* of those rows */
 } weft_nn_lora_linear;
 extern WEFT_API const weft_module_type weft_nn_linear_type, weft_nn_lora_linear_type;
 /* The same struct around an embedding W (V, E), as in PEFT: y = base(ids) + scale (rows ids of

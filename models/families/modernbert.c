@@ -346,13 +346,11 @@ static weft_status write(weft__gguf_facts *f)
     if (c.norm_bias || c.attention_bias || c.mlp_bias ||
         (f->head && weft_config_bool(f->config, "classifier_bias", false)))
         return weft__gguf_refuse(f, "a bias");
-    if (f->head) {
-        const char *pooling = weft_config_string(f->config, "classifier_pooling", "cls");
-        const char *activation = weft_config_string(f->config, "classifier_activation", "gelu");
-        weft__gguf_put_integer(f, "classifier.pooling_type", strcmp(pooling, "mean") == 0 ? 1 : 2);
-        if (strncmp(activation, "gelu", 4) != 0)
-            return weft__gguf_refuse(f, "an activation other than gelu");
-    }
+    const char *pooling = weft_config_string(f->config, "classifier_pooling", "cls");
+    weft__gguf_put_integer(f, "classifier.pooling_type", strcmp(pooling, "mean") == 0 ? 1 : 2);
+    const char *activation = weft_config_string(f->config, "classifier_activation", "gelu");
+    if (f->head && strcmp(activation, "gelu") != 0)
+        return weft__gguf_refuse(f, "an activation of the head other than gelu");
     return weft__gguf_put_activation(f, c.hidden_activation);
 }
 

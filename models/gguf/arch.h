@@ -210,8 +210,9 @@ bool weft__gguf_is_linear(const char *tensor);
 /* Writes the pooling of a model's folder or GGUF file, and sets `linears`. */
 weft_status weft__gguf_put_pooling(weft__gguf_facts *facts, const char *source);
 
-/* head.c. Sets `head`. WEFT_UNSUPPORTED for a head that files of the architecture cannot have. */
-weft_status weft__gguf_find_head(weft__gguf_facts *facts);
+/* head.c. Sets `head`; `whole`: also for one of the checkpoint that the tree does not have.
+ * WEFT_UNSUPPORTED for a head that files of the architecture cannot have. */
+weft_status weft__gguf_find_head(weft__gguf_facts *facts, bool whole);
 /* Whether files do not have a parameter. */
 bool weft__gguf_is_dropped(const weft__gguf_facts *facts, const char *path);
 /* The labels, and how a text becomes a vector. */
@@ -250,8 +251,10 @@ void weft__gguf_put_text(weft__gguf_facts *facts, const char *name, const char *
 weft_gguf_string *weft__gguf_put_texts(weft__gguf_facts *facts, const char *name, int64_t n);
 
 /* Collects facts from the model; `where` begins messages. WEFT_UNSUPPORTED if the format has no
- * architecture for the model. Release them also after a failure. */
-weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf_facts *out);
+ * architecture for the model. `whole`: for a file of the model, not of an adapter. Release them
+ * also after a failure. */
+weft_status weft__gguf_facts_of(weft_model *model, const char *where, bool whole,
+                                weft__gguf_facts *out);
 
 /* Adds the metadata of the model, and sets its divisors. WEFT_UNSUPPORTED for what the format
  * cannot express. */

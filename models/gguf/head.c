@@ -35,10 +35,10 @@ static weft_array *unused_rows(const weft__gguf_facts *f)
     return NULL;
 }
 
-weft_status weft__gguf_find_head(weft__gguf_facts *f)
+weft_status weft__gguf_find_head(weft__gguf_facts *f, bool whole)
 {
     const weft_model_info *info = weft_model_info_of(f->model);
-    const weft_array *rows = info->n_labels > 0 ? NULL : unused_rows(f);
+    const weft_array *rows = info->n_labels > 0 || !whole ? NULL : unused_rows(f);
     f->head = info->n_labels > 0 || rows;
     if (f->head && !f->arch->classifies)
         return weft__gguf_refuse(f, "a classifier");

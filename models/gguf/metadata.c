@@ -174,7 +174,8 @@ static weft_status check_activation(const weft__gguf_facts *f)
                : weft__gguf_refuse(f, "another activation");
 }
 
-weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf_facts *out)
+weft_status weft__gguf_facts_of(weft_model *model, const char *where, bool whole,
+                                weft__gguf_facts *out)
 {
     const weft_model_family *family = weft_model_family_of(model);
     *out = (weft__gguf_facts){.model = model,
@@ -203,7 +204,7 @@ weft_status weft__gguf_facts_of(weft_model *model, const char *where, weft__gguf
     while (out->arch->next && !out->arch->fits(out))
         out->arch = out->arch->next;
     out->query_factor = query_factor(out);
-    return weft__gguf_find_head(out);
+    return weft__gguf_find_head(out, whole);
 }
 
 bool weft__gguf_name(const weft__gguf_facts *f, const char *path, char *out, size_t size)

@@ -399,7 +399,7 @@ weft_status weft_model_check_gguf(weft_model *model)
     if (f == NULL)
         return weft__out_of_memory("GGUF", "the facts of a model");
     weft_scope_open_lean();
-    weft_status status = weft__gguf_facts_of(model, "GGUF", f);
+    weft_status status = weft__gguf_facts_of(model, "GGUF", true, f);
     if (status == WEFT_OK)
         status = weft__gguf_describe(f);
     weft_scope_close(NULL);
@@ -428,7 +428,7 @@ weft_status weft__model_save_gguf(weft_model *model, const char *path,
         return weft__out_of_memory(path, "saving the model");
     s->from = *from;
     s->from.settings = from->settings ? from->settings : o->text;
-    weft_status status = weft__gguf_facts_of(model, path, &s->facts);
+    weft_status status = weft__gguf_facts_of(model, path, true, &s->facts);
     s->facts.type = o->type || from->keep ? o->type : "F32";
     s->facts.overrides = o->overrides;
     s->facts.progress = o->progress;

@@ -188,8 +188,10 @@ class Client(threading.Thread):
             self.counts[name] = self.counts.get(name, 0) + 1
             try:
                 kind()
-            except (Wrong, OSError, ValueError, KeyError, IndexError,
-                    http.client.HTTPException) as e:
+            except Exception as e:  # also what shows that an answer has another form
+                if self.server.process.poll() is not None:
+                    self.bad.append("the server has ended")
+                    return
                 self.bad.append("%s: %s: %s" % (name, type(e).__name__, str(e)[:300]))
 
     # -- requests
@@ -238,7 +240,9 @@ class Client(threading.Thread):
         alone, logprobs = self.server.alone[model, index]
         pieces = logprobs["tokens"]
         expect(counted == tokens, "%s tokens wanted, got %s" % (tokens, counted))
-        if text == alone if tokens == TOKENS else alone.startswith(text):
+        marks = TOKENS - len(pieces)  # of which the text has none
+        least = len("".join(pieces[:max(0, tokens - marks)])) - 3  # of a character that is not whole
+        if text == alone if tokens == TOKENS else alone.startswith(text) and len(text) >= least:
             return
         at = used = 0
         while at < len(pieces) and text[used:].startswith(pieces[at]):

@@ -104,8 +104,14 @@ static void logits_and_labels_are_the_models(void)
                         2.5e-6);
             CHECK(weft_item(weft_max(weft_abs(a), WEFT_ALL_AXES, false)) > 1e-3);
             weft_scope_close(NULL);
-            for (int k = 0; k < LABELS; k++)
+            weft_labels found;
+            CHECK_OK(weft_model_labels(path, &found)); /* those of training and evaluation */
+            CHECK_EQ_INT(found.n, LABELS);
+            for (int k = 0; k < LABELS; k++) {
                 CHECK_STR(weft_model_label(loaded, k), labels[k]);
+                CHECK_STR(k < found.n ? found.at[k] : "", labels[k]);
+            }
+            weft_labels_free(&found);
             check_keys(c, path);
         }
         weft_model_free(model);

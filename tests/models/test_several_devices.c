@@ -265,7 +265,17 @@ static bool remember(void *context, const weft_train_report *report)
     return t->n != t->stop_after;
 }
 
-/* A few updates of the recipe's adapter (`full`: of all parameters); the model, to be freed. */
+static weft_status drop_out(void *context, const char *path, weft_module **field)
+{
+    (void)context;
+    (void)path;
+    if ((*field)->type == &weft_nn_lora_linear_type)
+        ((weft_nn_dropout *)((weft_nn_lora_linear *)*field)->lora_dropout)->p = 0.25;
+    return WEFT_OK;
+}
+
+/* A few updates of the recipe's adapter (`full`: of all parameters); the model, to be freed. Of a
+ * micro-batch for each sample, the adapter has dropout. */
 static weft_model *train(const recipe *r, const char *names, weft_trainer_options like, bool full,
                          trajectory *out)
 {
@@ -286,8 +296,11 @@ static weft_model *train(const recipe *r, const char *names, weft_trainer_option
     o.context = out;
     if (model && (full || CHECK_OK(weft_adapter_load(model, recipe_path(r, "initial"), NULL))) &&
         CHECK_OK(weft_batches_open(recipe_path(r, "trajectory.safetensors"), &batches)) &&
-        CHECK_OK(weft_trainer_new(model, &o, &trainer)))
+        CHECK_OK(weft_trainer_new(model, &o, &trainer))) {
+        if (o.micro_batch == 1)
+            CHECK_OK(weft_nn_visit_modules(weft_model_module(model), drop_out, NULL));
         (void)weft_trainer_run(trainer, batches, NULL, NULL);
+    }
     weft_trainer_free(trainer);
     weft_batches_free(batches);
     return model;
@@ -399,6 +412,7 @@ static void resumed_runs_and_files_are_the_same(void)
     for (int i = 0; i < 2 && models[0] && models[1]; i++) {
         snprintf(merged[i], sizeof merged[i], "%s", check_temporary(i ? "merged-1" : "merged-0"));
         CHECK_OK(weft_nn_lora_merge(weft_model_module(models[i])));
+        weft_nn_lora_remove(weft_model_module(models[i]));
         CHECK_OK(weft_model_save(models[i], merged[i]));
     }
     check_same_file(merged[0], merged[1], "model.safetensors");

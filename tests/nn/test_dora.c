@@ -80,6 +80,12 @@ static void kept_factors_are_of_the_current_arrays(void)
         CHECK_OK(weft_eval(computed));
         CHECK_OK(weft__lora_settle(m));
         CHECK(l->ready[0] != NULL && (l->factor != NULL) == (dora == 1));
+        CHECK((l->kept_of[0] != NULL) == (dora == 1)); /* else the weight may be freed */
+        weft_array *ready[2];
+        weft__lora_ready(l, WEFT_FLOAT32, ready);
+        CHECK(ready[0] == l->ready[0] && ready[1] == l->ready[1]);
+        weft__lora_ready(l, WEFT_BFLOAT16, ready);
+        CHECK(ready[1] != l->ready[1] && weft_dtype_of(ready[1]) == WEFT_BFLOAT16);
         CHECK_CLOSE(adapted_difference(weft_nn_call(m, adapted_input()), computed), 0, 0);
         CHECK_OK(weft_set(&l->lora_B, weft_scale(B, 2)));
         CHECK(adapted_difference(weft_nn_call(m, adapted_input()), computed) > 1e-3);

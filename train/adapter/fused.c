@@ -115,11 +115,15 @@ static weft_status join(reading *r, int i, int part, const char *whole)
     weft__adapter_entry part_entry = r->list.at[i];
     const weft__adapter_entry *e = &part_entry;
     if (e->A == NULL || e->B == NULL || !weft_ok(e->A) || !weft_ok(e->B) || weft_ndim(e->A) != 2 ||
-        weft_ndim(e->B) != 2 || weft_dim(e->A, 0) != weft_dim(e->B, 1))
+        weft_ndim(e->B) != 2 || weft_dim(e->A, 0) < 1 || weft_dim(e->A, 0) != weft_dim(e->B, 1))
         return weft_fail(WEFT_INVALID, "%s: %s: expected lora_A (R, in) and lora_B (out, R)",
                          r->where, weft_printable(e->path));
-    const int64_t all = weft_dim(*weft_nn_find(weft_nn_find_module(r->tree, whole), "weight"), 0);
+    const weft_array *weight = *weft_nn_find(weft_nn_find_module(r->tree, whole), "weight");
+    const int64_t all = weft_dim(weight, 0), in = weft_dim(weight, 1);
     int64_t first, end;
+    if (weft_dim(e->A, 1) != in)
+        return weft_fail(WEFT_INVALID, "%s: %s: lora_A: expected %lld columns, got %lld", r->where,
+                         weft_printable(e->path), (long long)in, (long long)weft_dim(e->A, 1));
     rows_of(r, e->path, part, all, &first, &end);
     if (weft_dim(e->B, 0) != end - first)
         return weft_fail(WEFT_INVALID, "%s: %s: lora_B: expected %lld rows, got %lld", r->where,

@@ -20,7 +20,7 @@ static weft_status facts_new(weft_model *model, const char *where, weft__gguf_fa
                          "GGUF file",
                          where);
     *out = weft_calloc(1, sizeof **out);
-    return *out ? weft__gguf_facts_of(model, where, *out)
+    return *out ? weft__gguf_facts_of(model, where, false, *out)
                 : weft__out_of_memory(where, "the adapter");
 }
 

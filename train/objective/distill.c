@@ -80,8 +80,8 @@ static weft_array *from_top(weft_array *logits, weft_array *ids, weft_array *t)
     const weft_reduction each = WEFT_REDUCTION_NONE;
     weft_array *all = log_probabilities(logits, weft_dim(logits, -1)); /* (1, n, V) */
     weft_array *s = weft_take_along_axis(all, ids, -1);                /* (1, n, S) */
-    weft_array *others =
-        weft_put_along_axis(all, ids, weft_full(weft_shape(ids), OUT, WEFT_FLOAT32), -1);
+    weft_array *out = weft_to(weft_full(weft_shape(ids), OUT, WEFT_FLOAT32), weft_device_of(all));
+    weft_array *others = weft_put_along_axis(all, ids, out, -1);
     weft_array *rest = weft_logsumexp(others, WEFT_DIMS(-1), false); /* (1, n) */
     weft_array *mass =
         weft_add_scalar(weft_negative(weft_sum(weft_exp(t), WEFT_DIMS(-1), false)), 1); /* (1, n) */

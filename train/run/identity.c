@@ -251,6 +251,8 @@ weft_status weft__identity_check(const weft__identity *now, const weft__json *ob
     if (status == WEFT_OK)
         status = expect_same(object, "order", "seed of the batches", order);
     int64_t batch_size = now->batch_size;
+    if (status == WEFT_OK) /* before sizes that depend on them */
+        status = check_ranks(now, object);
     if (status == WEFT_OK)
         status = weft__json_find_int(object, "batch_size", &batch_size);
     if (status == WEFT_OK && batch_size != now->batch_size)
@@ -258,5 +260,5 @@ weft_status weft__identity_check(const weft__identity *now, const weft__json *ob
                            "%s: batch size: expected the run's %lld, got %lld: it cannot be "
                            "resumed with another",
                            object->name, (long long)batch_size, (long long)now->batch_size);
-    return status == WEFT_OK ? check_ranks(now, object) : status;
+    return status;
 }

@@ -218,9 +218,8 @@ static void gemm_block(const cpu_block *block)
 /* ---- Packing -------------------------------------------------------------------------------- */
 
 /* Packs n columns of B that are contiguous along k, a multiple of LANES, into a panel; from column
- * `real` on they are 0. WHOLE steps
- * at a time of all columns: those of a line of float32, so that lines of both are used while they
- * are in the L1 cache. */
+ * `real` on they are 0. WHOLE steps at a time of all columns: those of a line of float32, so that
+ * lines of both are used while they are in the L1 cache. */
 SIMD void pack_columns(weft_dtype dtype, const void *b, int64_t b_n, int64_t k, int n, int64_t real,
                        float *out)
 {

@@ -40,6 +40,7 @@ SIMD void bytes_q8_0(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, flo
         out[i] = b[2 + i] ^ 0x80;
 }
 
+#if !defined(__AVX512F__) /* which packs four blocks at a time */
 SIMD void bytes_q4_0(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
                      float *bias)
 {
@@ -59,6 +60,7 @@ SIMD void bytes_q4_1(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, flo
     nibbles_of(b + 4, 16, 0, out);
     nibbles_of(b + 4, 16, 4, out + 16);
 }
+#endif
 
 /* Sets the fifth bit of 32 bytes from the bits at `high`. */
 SIMD void add_fifth(const uint8_t *high, uint8_t *out)
