@@ -13,7 +13,7 @@
  * is issued, since the device executes them in order; so the device does not idle between plans.
  *
  * Plans that use several devices which queue work (layers spread over cards) run at the same time:
- * a kernel queues its work in the device's turn, and a copy waits for the writer of what it copies.
+ * a kernel queues its work in the device's turn, and a copy waits without holding the device.
  */
 #ifndef CORE_EVAL_QUEUE_H
 #define CORE_EVAL_QUEUE_H

@@ -106,7 +106,7 @@ static weft_status run_through_host(const weft__step *step)
     return status;
 }
 
-/* A read waits for the writer of what it reads alone, so that other plans can queue work meanwhile.
+/* A read waits without holding the device, so that other plans can queue work meanwhile.
  * What comes from another device is uploaded beside kernels, as weights are. */
 static weft_status run_transfer(const weft__step *step)
 {

@@ -144,8 +144,9 @@ typedef struct weft_backend {
     weft_status (*write)(void *state, void *buffer, int64_t offset, const void *from,
                          int64_t bytes);
     weft_status (*read)(void *state, void *buffer, int64_t offset, void *to, int64_t bytes);
-    /* The same as `write`, for weights that are copied for each use: the copy runs beside kernels,
-     * and `from` stays as it is until the device was waited for. NULL: write. */
+    /* The same as `write`, for weights that are copied for each use and for what comes from another
+     * device: the copy runs beside kernels. `from` stays as it is until the device was waited for
+     * if it is pinned or a file's; other memory may be freed when this returns. NULL: write. */
     weft_status (*upload)(void *state, void *buffer, int64_t offset, const void *from,
                           int64_t bytes);
     /* Host memory, 64-byte aligned, from which `upload` copies fastest; NULL result: no memory.
