@@ -141,7 +141,7 @@ static void noise_is_for_one_process(void)
     if (open_model(&s)) {
         CHECK_STATUS(weft_trainer_new(s.model, &o, &s.trainer), WEFT_UNSUPPORTED);
         CHECK_CONTAINS(weft_error_message(),
-                       "neftune: with objective ranking it is for one process");
+                       "neftune: objective ranking in several processes is unsupported");
     }
     close_setting(&s);
     weft_group_close(group);
