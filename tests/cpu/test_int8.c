@@ -41,7 +41,7 @@ static weft_array *any_blocks(const weft_encoding *e, weft_dims shape, uint64_t 
         if (e->kind == WEFT_ENCODING_Q4_1 || e->kind == WEFT_ENCODING_Q5_1)
             block[3] = e->kind == WEFT_ENCODING_Q4_1 ? 0xb8 : 0xbc; /* the minimum: balanced */
     }
-    return weft_from_blocks(bytes, e, WEFT_FLOAT32, shape, free, NULL);
+    return weft_from_blocks(bytes, e, WEFT_FLOAT32, shape, free, bytes);
 }
 
 /* The encoding of kind t, NULL for affine codes. */
