@@ -281,7 +281,7 @@ static void cancel_on_rank_1(sampled_run *r, int rank)
 static void failures_of_a_rank_end_all(void)
 {
     static sampled_run start;
-    char folder[512];
+    static char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("ranks-failed"));
     start = (sampled_run){.steps = 6, .folder = folder, .overwrite = true};
     for (int i = 0; i < 2; i++) {
