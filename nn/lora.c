@@ -170,11 +170,10 @@ static weft_array *embedding_forward(weft_module *self, weft_array *ids)
     weft_array *y = weft_nn_call(m->base, ids);
     if (m->merged)
         return y;
-    weft_array *factors[] = {m->lora_A, weft__lora_factor(m, m->lora_B, weft_dtype_of(y))};
-    if (!m->module.training)
-        weft__lora_ready(m, weft_dtype_of(y), factors);
-    factors[0] = m->lora_A; /* of which only the rows that are read are rounded */
-    weft_array *rows = weft_embedding(weft_swapaxes(factors[0], 0, 1), ids), *B = factors[1];
+    /* Of lora_A only the rows that are read are rounded. */
+    weft_array *rows = weft_embedding(weft_swapaxes(m->lora_A, 0, 1), ids); /* (..., R) */
+    weft_array *B = m->module.training ? m->lora_B : weft_scale(m->lora_B, m->scale);
+    B = weft__lora_factor(m, B, weft_dtype_of(y));
     if (m->module.training)
         rows = weft_scale(rows, m->scale);
     if (weft_dtype_size(weft_dtype_of(B)) < weft_dtype_size(weft_dtype_of(rows)))
