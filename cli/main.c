@@ -1,6 +1,7 @@
 /* cli/main.c -- the `weft` command: finds the subcommand and runs it. */
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,17 +53,22 @@ static void show_log(void *context, weft_log_level level, const char *message)
 }
 
 /* Handles SIGBUS of a mapped file that another program has truncated: names it and ends the
- * process. Files of a run are complete at any time. Any other SIGBUS ends the process as usual,
- * when the instruction is repeated. */
+ * process. Files of a run are complete at any time. The threads that read the file receive the
+ * signal too: the first one reports it, the others wait for the end. Any other SIGBUS ends the
+ * process as usual, when the instruction is repeated. */
 static void end_by_truncation(int number, siginfo_t *info, void *context)
 {
     static const char before[] = "\nweft: ", after[] = ": it was truncated while it was in use\n";
+    static atomic_flag reported = ATOMIC_FLAG_INIT;
     const char *path = weft_mapped_file_at(info->si_addr);
     const size_t bar = isatty(STDERR_FILENO) ? 0 : 1; /* on a terminal, ends the line of a bar */
     (void)context;
-    signal(number, SIG_DFL);
-    if (path == NULL)
+    if (path == NULL) {
+        signal(number, SIG_DFL);
         return;
+    }
+    while (atomic_flag_test_and_set(&reported))
+        pause();
     (void)!write(STDERR_FILENO, before + bar, sizeof before - 1 - bar);
     (void)!write(STDERR_FILENO, path, strlen(path));
     (void)!write(STDERR_FILENO, after, sizeof after - 1);
