@@ -42,6 +42,10 @@ typedef struct weft_group_type {
     /* Replaces each value by its float32 sum over the ranks, added in the order of ranks, so every
      * rank and every run gets the same bits. */
     weft_status (*sum)(void *context, float *values, int64_t n);
+    /* Sets *out to memory for n values, valid until the next call or `close`, which `sum` adds
+     * without a copy. WEFT_MEMORY, which does not end the connection, without memory. May be NULL:
+     * then any memory is as good. */
+    weft_status (*values)(void *context, int64_t n, float **out);
     /* `broken`: a call has failed, so other ranks may be waiting for this one. May be NULL. */
     void (*close)(void *context, bool broken);
 } weft_group_type;

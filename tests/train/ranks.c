@@ -17,6 +17,7 @@ typedef struct seat {
     meeting *meeting;
     int rank;
     weft_group *group;
+    float *values;
     void (*run)(weft_group *group, void *argument);
     void *argument;
 } seat;
@@ -53,24 +54,35 @@ static weft_status broadcast(void *context, void *bytes, size_t n)
     return WEFT_OK;
 }
 
-static weft_status sum(void *context, float *values, int64_t n)
+static weft_status sum(void *context, float *sums, int64_t n)
 {
     const seat *s = context;
-    float *sums = weft_calloc((size_t)n + 1, sizeof *sums);
-    bring(s, values);
+    float *own = weft_calloc((size_t)n + 1, sizeof *own);
+    bring(s, sums);
     for (int r = 0; r < s->meeting->size; r++) {
         const float *theirs = s->meeting->at[r];
         for (int64_t i = 0; i < n; i++)
-            sums[i] = r == 0 ? theirs[i] : sums[i] + theirs[i];
+            own[i] = r == 0 ? theirs[i] : own[i] + theirs[i];
     }
     leave(s);
-    memcpy(values, sums, (size_t)n * sizeof *sums);
-    weft_free(sums);
+    memcpy(sums, own, (size_t)n * sizeof *sums);
+    weft_free(own);
     return WEFT_OK;
 }
 
-static const weft_group_type threads = {
+static weft_status values(void *context, int64_t n, float **out)
+{
+    seat *s = context;
+    weft_free(s->values);
+    *out = s->values = weft_calloc((size_t)n, sizeof *s->values);
+    return *out ? WEFT_OK : WEFT_MEMORY;
+}
+
+/* Groups of 3 and more have memory of their own for values. */
+static const weft_group_type two = {
     .name = "threads", .gather = gather, .broadcast = broadcast, .sum = sum};
+static const weft_group_type many = {
+    .name = "threads", .gather = gather, .broadcast = broadcast, .sum = sum, .values = values};
 
 static void *sit(void *argument)
 {
@@ -86,15 +98,16 @@ void ranks_run(int n, void (*run)(weft_group *group, void *argument), void *argu
     pthread_t running[MOST_RANKS];
     pthread_barrier_init(&m.barrier, NULL, (unsigned)n);
     for (int r = 0; r < n; r++) {
-        seats[r] = (seat){&m, r, NULL, run, (char *)arguments + (size_t)r * size};
+        seats[r] = (seat){&m, r, NULL, NULL, run, (char *)arguments + (size_t)r * size};
         const weft_group_info place = {r, n, r, n};
-        CHECK_OK(weft_group_new(&threads, &seats[r], place, &seats[r].group));
+        CHECK_OK(weft_group_new(n > 2 ? &many : &two, &seats[r], place, &seats[r].group));
     }
     for (int r = 0; r < n; r++)
         CHECK(pthread_create(&running[r], NULL, sit, &seats[r]) == 0);
     for (int r = 0; r < n; r++) {
         pthread_join(running[r], NULL);
         weft_group_close(seats[r].group);
+        weft_free(seats[r].values);
     }
     pthread_barrier_destroy(&m.barrier);
 }

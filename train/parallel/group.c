@@ -79,6 +79,8 @@ void weft_group_close(weft_group *group)
 {
     if (group == NULL)
         return;
+    if (group->type == NULL || group->type->values == NULL)
+        weft_free(group->values);
     if (group->type && group->type->close)
         group->type->close(group->context, group->broken);
     weft_free(group->records);
@@ -133,4 +135,26 @@ weft_status weft_group_sum(weft_group *group, float *values, int64_t n)
         return WEFT_OK;
     const weft_status status = weft__group_check_open(group);
     return status == WEFT_OK ? note(group, group->type->sum(group->context, values, n)) : status;
+}
+
+weft_status weft__group_values(weft_group *g, int64_t n, float **out)
+{
+    weft_status status = WEFT_OK;
+    if (n > g->n_values) {
+        g->n_values = 0;
+        if (g->type->values) {
+            status = g->type->values(g->context, n, &g->values);
+            if (status != WEFT_MEMORY)
+                (void)note(g, status);
+        } else {
+            weft_free(g->values);
+            g->values = weft_calloc((size_t)n, sizeof *g->values);
+            if (g->values == NULL)
+                status = weft__out_of_memory("group", "values to sum");
+        }
+        status = weft_group_agree(g, status, NULL);
+        g->n_values = status == WEFT_OK ? n : 0;
+    }
+    *out = g->values;
+    return status;
 }

@@ -8,8 +8,10 @@ struct weft_group {
     const weft_group_type *type; /* NULL: a group of one */
     void *context;
     weft_group_info place;
-    bool ended;                   /* the ranks have agreed on a failure and no longer communicate */
-    bool broken;                  /* the connection has failed */
+    bool ended;    /* the ranks have agreed on a failure and no longer communicate */
+    bool broken;   /* the connection has failed */
+    float *values; /* (n_values): of weft__group_values */
+    int64_t n_values;
     struct weft__record *records; /* (size): for weft__group_exchange, like `messages` */
     char *messages;
 };
@@ -21,6 +23,10 @@ static inline bool weft__group_is_one(const weft_group *group)
 
 /* WEFT_CANCELLED if the ranks have agreed on a failure or the connection has failed. */
 weft_status weft__group_check_open(const weft_group *group);
+
+/* Memory for n values to sum, valid until the next call. Every rank must call it with the same n,
+ * and it fails on all of them or none. The group must have more than one rank. */
+weft_status weft__group_values(weft_group *group, int64_t n, float **out);
 
 /* ---- exchange.c ----------------------------------------------------------------------------- */
 

@@ -3,8 +3,9 @@
 #include "train/parallel/group.h"
 #include "train/parallel/parallel.h"
 
-/* Small gradients are summed together, up to this many values. A larger one is summed alone. */
-enum { BUCKET = 1 << 20 };
+/* Small gradients are summed together, up to this many values (64 MB). A larger one is summed
+ * alone. */
+enum { BUCKET = 1 << 24 };
 
 weft_status weft__group_add_shares(const weft_trainer *t, weft_status status, int n,
                                    weft__shares *shares)
@@ -76,48 +77,88 @@ static int bucket_end(const weft_trainer *t, int i, int64_t *size)
     return end;
 }
 
+/* The end of the sums from i on, before `end`, that are on one device. *size is their number of
+ * values: they become one array, which one copy moves. */
+static int device_end(const weft_trainer *t, int i, int end, int64_t *size)
+{
+    const weft_device *device = weft_device_of(t->sums[i]);
+    for (*size = 0; i < end && weft_device_of(t->sums[i]) == device; i++)
+        *size += weft_size(t->sums[i]);
+    return i;
+}
+
+/* Reads sums of one device. `arrays` has room for them. */
+static weft_status read_sums(weft_trainer *t, int begin, int end, float *values,
+                             weft_array **arrays, int64_t size)
+{
+    weft_scope_open_lean();
+    for (int i = begin; i < end; i++)
+        arrays[i - begin] = weft_flatten(t->sums[i], 0, -1);
+    weft_array *flat = end - begin == 1 ? arrays[0] : weft_concatenate(arrays, end - begin, 0);
+    const weft_status status = weft_read(flat, WEFT_FLOAT32, values, size);
+    weft_scope_close(NULL);
+    return status;
+}
+
+/* Replaces sums of one device. */
+static weft_status set_sums(weft_trainer *t, int begin, int end, const float *values,
+                            weft_array **arrays, int64_t size)
+{
+    weft_scope_open_lean();
+    weft_array *flat = weft_to(weft_from_data(values, WEFT_FLOAT32, WEFT_DIMS(size)),
+                               weft_device_of(t->sums[begin]));
+    int64_t at = 0;
+    for (int i = begin; i < end; i++) {
+        const int64_t next = at + weft_size(t->sums[i]);
+        arrays[i - begin] =
+            weft_reshape(weft_slice_axis(flat, 0, at, next), weft_shape(t->sums[i]));
+        at = next;
+    }
+    const weft_status status = weft_update(t->sum_slots + begin, arrays, end - begin);
+    weft_scope_close(NULL);
+    return status;
+}
+
 /* Sums one bucket over the ranks. A rank that cannot read its sums still takes part, and *own
  * becomes its status. */
 static weft_status add_bucket(weft_trainer *t, int begin, int end, float *values,
                               weft_array **arrays, weft_status *own)
 {
-    int64_t at = 0;
-    for (int i = begin; *own == WEFT_OK && i < end; at += weft_size(t->sums[i++]))
-        *own = weft_read(t->sums[i], WEFT_FLOAT32, values + at, weft_size(t->sums[i]));
-    int64_t size = 0;
+    int64_t at = 0, size;
+    for (int i = begin, next; *own == WEFT_OK && i < end; i = next, at += size) {
+        next = device_end(t, i, end, &size);
+        *own = read_sums(t, i, next, values + at, arrays, size);
+    }
     bucket_end(t, begin, &size);
     const weft_status status = weft_group_sum(t->o.group, values, size);
-    if (status != WEFT_OK || *own != WEFT_OK)
-        return status;
-    weft_scope_open_lean();
     at = 0;
-    for (int i = begin; i < end; at += weft_size(t->sums[i++]))
-        arrays[i - begin] =
-            weft_to(weft_from_data(values + at, WEFT_FLOAT32, weft_shape(t->sums[i])),
-                    weft_device_of(t->sums[i]));
-    *own = weft_update(t->sum_slots + begin, arrays, end - begin);
-    weft_scope_close(NULL);
-    return WEFT_OK;
+    for (int i = begin, next; status == WEFT_OK && *own == WEFT_OK && i < end;
+         i = next, at += size) {
+        next = device_end(t, i, end, &size);
+        *own = set_sums(t, i, next, values + at, arrays, size);
+    }
+    return status;
 }
 
 weft_status weft__group_add_sums(weft_trainer *t, weft_status status)
 {
     if (weft__group_is_one(t->o.group))
         return status;
+    weft_array **arrays = weft_calloc((size_t)t->slots.n + 1, sizeof(weft_array *));
+    if (status == WEFT_OK && arrays == NULL)
+        status = weft__out_of_memory("training", "the sums of gradients");
+    status = add_rewards(t, status);
     int64_t most = 1, size;
     for (int i = 0; status == WEFT_OK && i <= t->slots.n; most = size > most ? size : most)
         i = bucket_end(t, i, &size);
-    float *values = weft_calloc((size_t)most, sizeof *values);
-    weft_array **arrays = weft_calloc((size_t)t->slots.n + 1, sizeof(weft_array *));
-    if (status == WEFT_OK && (values == NULL || arrays == NULL))
-        status = weft__out_of_memory("training", "the sums of gradients");
-    status = add_rewards(t, status);
+    float *values = NULL;
+    if (status == WEFT_OK)
+        status = weft__group_values(t->o.group, most, &values);
     weft_status own = WEFT_OK;
     for (int i = 0, end; status == WEFT_OK && i <= t->slots.n; i = end) {
         end = bucket_end(t, i, &size);
         status = add_bucket(t, i, end, values, arrays, &own);
     }
-    weft_free(values);
     weft_free(arrays);
     return status == WEFT_OK ? weft_group_agree(t->o.group, own, NULL) : status;
 }
