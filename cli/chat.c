@@ -154,7 +154,7 @@ static weft_status open_chat(chat_run *run, const char *path)
             *version++ = '\0';
         return weft_chat_builtin(name, version, run->tokenizer, &run->chat);
     }
-    const weft_status status = weft_adapters_chat(path, v->adapter, &run->chat);
+    const weft_status status = weft_adapter_chat(path, v->adapter, &run->chat);
     return status == WEFT_UNSUPPORTED ? no_template(path) : status;
 }
 
@@ -329,7 +329,7 @@ static weft_status open_all(chat_run *run)
     if (status == WEFT_OK && v->tools != NULL)
         status = chat_read_tools(run, v->tools);
     if (status == WEFT_OK)
-        status = weft_adapters_tokenizer(path, v->adapter, &run->tokenizer);
+        status = weft_adapter_tokenizer(path, v->adapter, &run->tokenizer);
     if (status == WEFT_OK)
         status = open_chat(run, path);
     if (status == WEFT_OK && cli_is_other_backend(v->backend))

@@ -20,12 +20,12 @@ static weft_status copy_session(chat_run *run, weft_session **out)
 /* Answers without the adapter, which is then loaded again. */
 static weft_status answer_as_base(chat_run *run, weft_session *base, const char *text)
 {
-    weft_status status = weft_adapters_replace(run->model, NULL, NULL);
+    weft_status status = weft_adapter_replace_list(run->model, NULL, NULL);
     if (status != WEFT_OK)
         return status;
     puts("(base)");
     chat_answer_of(run, base, text, false);
-    status = weft_adapters_replace(run->model, run->values->adapter, NULL);
+    status = weft_adapter_replace_list(run->model, run->values->adapter, NULL);
     if (status != WEFT_OK) {
         fputs("weft: the adapter cannot be loaded again, so the chat ends\n", stderr);
         run->quit = true;

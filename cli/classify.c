@@ -153,7 +153,7 @@ static weft_status open_all(const classify_values *v, const char *path, classify
 {
     if (cli_is_other_backend(v->backend))
         return cli_load_engine(path, &v->place, v->adapter, v->backend, 0, &r->engine);
-    weft_status status = weft_adapters_tokenizer(path, v->adapter, &r->tokenizer);
+    weft_status status = weft_adapter_tokenizer(path, v->adapter, &r->tokenizer);
     return status == WEFT_OK ? cli_load_model(path, &v->place, v->adapter, &r->model) : status;
 }
 

@@ -298,7 +298,7 @@ weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *
 
 weft_status cli_load_template(const char *path, const char *adapter, weft_chat **out)
 {
-    const weft_status status = weft_adapters_chat(path, adapter, out);
+    const weft_status status = weft_adapter_chat(path, adapter, out);
     if (status != WEFT_OK)
         *out = NULL;
     return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
@@ -349,7 +349,7 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
         fprintf(stderr, "weft: %s: left out %s: only the text model is used\n",
                 weft_printable(path), weft_printable(weft_model_skipped(*out)));
     if (status == WEFT_OK && adapter != NULL)
-        status = weft_adapters_load(*out, adapter, NULL);
+        status = weft_adapter_load_list(*out, adapter, NULL);
     if (status != WEFT_OK) {
         weft_model_free(*out);
         *out = NULL;

@@ -249,7 +249,7 @@ weft_status data_mine(const data_values *v)
     if (status == WEFT_OK)
         status = embed_open(path, v->adapter, &v->embed, &settings);
     if (status == WEFT_OK)
-        status = weft_adapters_tokenizer(path, v->adapter, &tokenizer);
+        status = weft_adapter_tokenizer(path, v->adapter, &tokenizer);
     if (cli_is_given(&cli_data, &v->given, "length"))
         settings.max_tokens = v->length;
     if (status == WEFT_OK)

@@ -9,6 +9,7 @@
 #include "weft/hub.h"
 #include "weft/memory.h"
 #include "weft/status.h"
+#include "weft/tool/options.h"
 
 const char *cli_data_first(const cli_data_source *data)
 {

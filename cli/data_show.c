@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/common.h"
+#include "weft/tool/options.h"
 
 enum { BUCKETS = 32, BAR = 40 };
 

@@ -161,7 +161,7 @@ static int run(void *values)
     if (status == WEFT_OK)
         status = embed_settings_of(path, v->adapter, v->prompt, &settings);
     if (status == WEFT_OK)
-        status = weft_adapters_tokenizer(path, v->adapter, &tokenizer);
+        status = weft_adapter_tokenizer(path, v->adapter, &tokenizer);
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)

@@ -167,7 +167,7 @@ static weft_status find_subject(const eval_values *v, int i, eval_subject *out)
 static weft_status open_run(eval_run *run)
 {
     const eval_subject *s = run->subject;
-    weft_status status = weft_adapters_tokenizer(s->path, s->adapter, &run->tokenizer);
+    weft_status status = weft_adapter_tokenizer(s->path, s->adapter, &run->tokenizer);
     if (status == WEFT_OK && run->values->context == CLI_ABSENT)
         status = cli_load_template(s->path, s->adapter, &run->chat);
     if (status == WEFT_OK)

@@ -3,6 +3,8 @@
 
 #include "cli/eval.h"
 
+#include "weft/tool/data.h"
+
 /* Opens the sources of --data, and makes the options for reading them. `piped` is the format of
  * standard input without --format. */
 static weft_status open_sources(const eval_values *v, weft_data_format piped,

@@ -41,7 +41,7 @@ static weft_status load_data(const fuse_values *v, const char *path, weft_datase
     weft_tokenizer *tokenizer = NULL, *own = NULL;
     weft_chat *chat = NULL;
     *out = NULL;
-    weft_status status = weft_adapters_tokenizer(path, v->adapter, &tokenizer);
+    weft_status status = weft_adapter_tokenizer(path, v->adapter, &tokenizer);
     if (status == WEFT_OK)
         status = weft_tokenizer_load(path, &own);
     if (status == WEFT_OK)

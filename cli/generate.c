@@ -197,7 +197,7 @@ static weft_status open_source(const generate_values *v, const char *path, promp
 {
     if (cli_is_other_backend(v->backend))
         return cli_load_engine(path, &v->place, v->adapter, v->backend, 0, &out->engine);
-    weft_status status = weft_adapters_tokenizer(path, v->adapter, &out->tokenizer);
+    weft_status status = weft_adapter_tokenizer(path, v->adapter, &out->tokenizer);
     if (status == WEFT_OK && v->batch == NULL)
         status = weft_tokenizer_encode(out->tokenizer, prompt->text, prompt->length,
                                        v->no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL, &prompt->ids,

@@ -141,7 +141,7 @@ static weft_status encode_messages(batch_run *r, batch_line *line, json_object *
     weft_status status = WEFT_OK;
     json_object *tools = NULL;
     if (r->chat == NULL)
-        status = weft_adapters_chat(path, r->values->adapter, &r->chat);
+        status = weft_adapter_chat(path, r->values->adapter, &r->chat);
     json_object_object_get_ex(line->object, "tools", &tools);
     const weft_chat_options o = {.generation_prompt = true,
                                  .tools = tools ? json_object_to_json_string(tools) : NULL};

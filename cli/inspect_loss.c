@@ -56,7 +56,7 @@ static weft_status measure(const inspect_values *v, const char *path, const insp
     if (status == WEFT_OK && (v->adapter == NULL || knows(model, t)))
         status = score(model, t, out->base, &out->base_mean);
     if (status == WEFT_OK && v->adapter != NULL)
-        status = weft_adapters_load(model, v->adapter, NULL);
+        status = weft_adapter_load_list(model, v->adapter, NULL);
     if (status == WEFT_OK && v->adapter != NULL)
         status = score(model, t, out->adapter, &out->adapter_mean);
     if (status == WEFT_OK)

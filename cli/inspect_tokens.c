@@ -33,7 +33,7 @@ weft_status inspect_tokens_read(const inspect_values *v, const char *path, const
 {
     weft_tokenizer *tokenizer = NULL;
     *out = (inspect_tokens){0};
-    weft_status status = weft_adapters_tokenizer(path, v->adapter, &tokenizer);
+    weft_status status = weft_adapter_tokenizer(path, v->adapter, &tokenizer);
     if (status == WEFT_OK)
         status = weft_tokenizer_encode(tokenizer, text, length,
                                        v->no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL, &out->ids,

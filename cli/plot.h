@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "weft/run.h"
+#include "weft/tool/run.h"
 
 typedef struct cli_plot_style {
     int columns, rows; /* size of the plot with its labels: at least 24 x 4 */

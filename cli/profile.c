@@ -45,7 +45,7 @@ static weft_status switch_all(bool on)
     weft_status status = WEFT_OK;
     for (int i = 0; i < profiled.n && status == WEFT_OK; i++)
         status = weft_device_profile(profiled.devices[i], on);
-    profiled.phase_began = weft_trace_now();
+    profiled.phase_began = weft_timeline_now();
     return status;
 }
 
@@ -61,7 +61,7 @@ weft_status cli_profile_start(const cli_place *place)
     profiled.n = devices_of(place, profiled.devices);
     profiled.open = true;
     if (profiled.trace != NULL)
-        weft_trace_start();
+        weft_timeline_start();
     return switch_all(true);
 }
 
@@ -80,7 +80,8 @@ weft_status cli_profile_ceilings(const cli_place *place)
 
 weft_status cli_profile_save_trace(void)
 {
-    const weft_status status = profiled.trace != NULL ? weft_trace_save(profiled.trace) : WEFT_OK;
+    const weft_status status =
+        profiled.trace != NULL ? weft_timeline_save(profiled.trace) : WEFT_OK;
     weft_free(profiled.trace);
     profiled.trace = NULL;
     return status;
@@ -148,10 +149,10 @@ weft_status cli_profile_phase(const char *name)
         return WEFT_OK;
     if (!take(name))
         return weft_fail(WEFT_MEMORY, "profile: out of memory for the phase %s", name);
-    weft_trace_add(&(weft_span){.name = name,
-                                .category = "phase",
-                                .begin = profiled.phase_began,
-                                .duration = weft_trace_now() - profiled.phase_began});
+    weft_timeline_add(&(weft_span){.name = name,
+                                   .category = "phase",
+                                   .begin = profiled.phase_began,
+                                   .duration = weft_timeline_now() - profiled.phase_began});
     return switch_all(true);
 }
 

@@ -12,6 +12,7 @@
 #include "cli/profile.h"
 #include "cli/serve.h"
 #include "cli/shared.h"
+#include "weft/tool/run.h"
 
 #define AT(field) .offset = offsetof(serve_values, field)
 
@@ -271,7 +272,7 @@ static weft_status load_chat(void *context, const char *adapter, weft_chat **out
     *out = NULL;
     if (run->values->template_file != NULL)
         return WEFT_OK;
-    const weft_status status = weft_adapters_chat(run->path, adapter, out);
+    const weft_status status = weft_adapter_chat(run->path, adapter, out);
     return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
 }
 
@@ -283,12 +284,12 @@ static weft_status load(void *context, serve_model *out)
     const char *own = own_of(run);
     weft_status status = cli_load_model(run->path, &v->place, own, &out->model);
     if (status == WEFT_OK)
-        status = weft_adapters_tokenizer(run->path, own, &out->tokenizer);
+        status = weft_adapter_tokenizer(run->path, own, &out->tokenizer);
     if (status != WEFT_OK)
         return status;
     status = v->template_file != NULL
                  ? cli_read_template(v->template_file, out->tokenizer, &out->chat)
-                 : weft_adapters_chat(run->path, own, &out->chat);
+                 : weft_adapter_chat(run->path, own, &out->chat);
     if (status == WEFT_UNSUPPORTED && v->template_file == NULL) {
         weft_log_message(WEFT_LOG_WARNING,
                          "%s: the model has no chat template: routes for chats "

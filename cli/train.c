@@ -3,6 +3,7 @@
 
 #include "cli/profile.h"
 #include "cli/program.h"
+#include "weft/tool/run.h"
 
 /* The number of updates. By default one epoch, or as many epochs as make at least 100 updates. */
 static int64_t updates(const train_values *v, const train_run *r)

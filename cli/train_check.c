@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/train.h"
+#include "weft/tool/run.h"
 
 /* ---- options ------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 
 #include "cli/data_show.h"
 #include "cli/train.h"
+#include "weft/tool/data.h"
 
 /* Optimizer state values per trained parameter: exact for AdamW, an estimate for other optimizers.
  */

@@ -3,6 +3,8 @@
 
 #include "cli/train.h"
 
+#include "weft/tool/options.h"
+
 const weft_optim_type *train_optimizer(const train_values *v)
 {
     return weft_optim_type_at(v->optimizer);

@@ -6,6 +6,7 @@
 #include "cli/profile.h"
 #include "cli/program.h"
 #include "cli/report.h"
+#include "weft/tool/run.h"
 
 /* Prints the number of examples, "12 pairs" or "24 samples", and their tokens. */
 static void print_examples(const weft_dataset_info *info)

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/train.h"
+#include "weft/tool/run.h"
 
 bool train_is_unused(const train_values *v, const cli_option *o)
 {

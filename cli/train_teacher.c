@@ -5,6 +5,7 @@
 
 #include "cli/common.h"
 #include "cli/train.h"
+#include "weft/tool/run.h"
 
 /* ---- the tokenizers ------------------------------------------------------------------------- */
 
@@ -71,7 +72,7 @@ static weft_status check_tokenizer(const train_values *v, const train_run *r, co
     char *at = NULL;
     weft_tokenizer *other = NULL;
     const int64_t all = weft_dataset_info_of(r->data).samples;
-    weft_status status = weft_adapters_tokenizer_path(path, NULL, &at);
+    weft_status status = weft_adapter_tokenizer_path(path, NULL, &at);
     if (status == WEFT_OK)
         status = weft_tokenizer_load(at, &other);
     if (status == WEFT_OK)

@@ -82,7 +82,7 @@ weft_status train_open_tokenizer(const train_values *v, train_run *r)
     word_list words = {.n = 0};
     if (r->tokenizer != NULL)
         return WEFT_OK;
-    weft_status status = weft_adapters_tokenizer_path(r->path, v->init_adapter, &r->text_path);
+    weft_status status = weft_adapter_tokenizer_path(r->path, v->init_adapter, &r->text_path);
     if (status == WEFT_OK && v->add_tokens == NULL)
         return weft_tokenizer_load(r->text_path, &r->tokenizer);
     if (status == WEFT_OK)

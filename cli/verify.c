@@ -5,7 +5,8 @@
 #include "cli/commands.h"
 #include "cli/lines.h"
 #include "cli/train.h"
-#include "weft/verify.h"
+#include "weft/tool/run.h"
+#include "weft/tool/verify.h"
 
 typedef struct verify_values {
     const char *folder;

@@ -64,7 +64,7 @@ static weft_status load(native *n, const weft_engine_options *o)
     n->context = o->context;
     status = weft_model_load(n->path, &options, &n->model);
     if (status == WEFT_OK && o->adapter != NULL)
-        status = weft_adapters_load(n->model, o->adapter, NULL);
+        status = weft_adapter_load_list(n->model, o->adapter, NULL);
     if (status == WEFT_OK && weft_model_info_of(n->model)->n_labels > 0)
         status = weft_fail(WEFT_UNSUPPORTED, "engine: %s is of a classifier: weft_classify uses it",
                            o->adapter != NULL ? o->adapter : n->path);
@@ -74,14 +74,14 @@ static weft_status load(native *n, const weft_engine_options *o)
         status = weft_prompt_cache_new(n->model, &room, &n->prompt_cache);
     }
     if (status == WEFT_OK)
-        status = weft_adapters_tokenizer_path(n->path, o->adapter, &n->text);
+        status = weft_adapter_tokenizer_path(n->path, o->adapter, &n->text);
     /* A model without tokenizer can still generate ids; requests with text report why it is
      * missing. */
     if (status == WEFT_OK && weft_tokenizer_load(n->text, &n->tokenizer) != WEFT_OK)
         n->tokenizer = NULL;
     if (status != WEFT_OK)
         return status;
-    status = weft_adapters_chat(n->path, n->adapter, &n->chat);
+    status = weft_adapter_chat(n->path, n->adapter, &n->chat);
     return status == WEFT_UNSUPPORTED ? WEFT_OK : status; /* a model may have no chat template */
 }
 
@@ -206,7 +206,7 @@ static weft_status need_chat(const native *n)
     weft_chat *chat;
     if (n->chat != NULL)
         return need_tokenizer(n);
-    const weft_status status = weft_adapters_chat(n->path, n->adapter, &chat);
+    const weft_status status = weft_adapter_chat(n->path, n->adapter, &chat);
     if (status != WEFT_OK)
         return status;
     weft_chat_free(chat);
@@ -471,7 +471,7 @@ static weft_status native_warm(void *state, const weft_engine_request *request)
 
 static weft_status replace_adapters(void *context, weft_model *model)
 {
-    return weft_adapters_replace(model, context, NULL);
+    return weft_adapter_replace_list(model, context, NULL);
 }
 
 static weft_status native_adapt(void *state, const char *adapter)

@@ -184,7 +184,7 @@ static weft_status load(const char *name, const char *const *argv, const char *p
         weft_free(message);
         return status;
     }
-    if (weft_adapters_tokenizer(path, o->adapter, &p->tokenizer) != WEFT_OK)
+    if (weft_adapter_tokenizer(path, o->adapter, &p->tokenizer) != WEFT_OK)
         p->tokenizer = NULL;
     *state = p;
     return WEFT_OK;

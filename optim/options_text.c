@@ -5,6 +5,7 @@
 
 #include "core/failure.h"
 #include "optim/optim.h"
+#include "weft/tool/options.h"
 
 static const weft_field *field_named(const weft_optim_type *type, const char *name, size_t n)
 {

@@ -68,8 +68,8 @@ declaration != "" {
     }
 }
 END { print functions " functions" >"/dev/stderr" }
-' include/weft/*.h 2>/dev/null)
+' include/weft/*.h include/weft/tool/*.h 2>/dev/null)
 [ -z "$problems" ] || echo "$problems"
-n=$(cat include/weft/*.h | grep -cE '^(WEFT_NODISCARD )?WEFT_API ')
+n=$(cat include/weft/*.h include/weft/tool/*.h | grep -cE '^(WEFT_NODISCARD )?WEFT_API ')
 echo "$n functions, $(printf '%s' "$problems" | grep -c . || true) problems"
 [ -z "$problems" ]

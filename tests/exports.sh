@@ -11,7 +11,8 @@ trap 'rm -rf "$work"' EXIT
 nm -D --defined-only "$build/libweft.so" | awk '{ print $3 }' | sort -u >"$work/shared"
 nm --defined-only --extern-only "$build/libweft.a" | awk 'NF == 3 { print $3 }' | sort -u \
     >"$work/static"
-cat include/weft/*.h | grep -oE '\<weft_[A-Za-z0-9_]+' | sort -u >"$work/declared"
+cat include/weft/*.h include/weft/tool/*.h | grep -oE '\<weft_[A-Za-z0-9_]+' |
+    sort -u >"$work/declared"
 
 bad=0
 complain() {

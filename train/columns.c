@@ -7,6 +7,7 @@
 #include "core/shape.h"
 #include "train/data/dataset.h"
 #include "train/objective/objective.h"
+#include "weft/tool/data.h"
 
 #define COLUMN(member, type, ...)                                                                  \
     {                                                                                              \

@@ -9,6 +9,7 @@
 #include "train/examples.h"
 #include "train/parallel/parallel.h"
 #include "train/rollout.h"
+#include "weft/tool/run.h"
 
 /* Tokens per second are averaged over this many updates. */
 enum { RECENT = 20 };

@@ -21,7 +21,7 @@
 
 #include "weft/array.h"
 #include "weft/backend.h"
-#include "weft/trace.h"
+#include "weft/timeline.h"
 
 enum {
     MAX_WORKERS = 256,
@@ -172,11 +172,11 @@ static void run_chunks(const cpu_job *job, int worker)
 
 static void trace_part(const cpu_job *job, int64_t began)
 {
-    weft_trace_add(&(weft_span){.name = job->kernel,
-                                .category = "part",
-                                .variant = job->variant,
-                                .begin = began,
-                                .duration = weft_trace_now() - began});
+    weft_timeline_add(&(weft_span){.name = job->kernel,
+                                   .category = "part",
+                                   .variant = job->variant,
+                                   .begin = began,
+                                   .duration = weft_timeline_now() - began});
 }
 
 /* Works on the open job, if there is one. */
@@ -188,7 +188,7 @@ static void enter(int worker)
             return;
     } while (!atomic_compare_exchange_weak_explicit(&pool.gate, &gate, gate + 1,
                                                     memory_order_acquire, memory_order_relaxed));
-    const int64_t began = pool.job.kernel ? weft_trace_now() : 0;
+    const int64_t began = pool.job.kernel ? weft_timeline_now() : 0;
     run_chunks(&pool.job, worker);
     if (began > 0)
         trace_part(&pool.job, began);
@@ -305,8 +305,8 @@ void weft__cpu_parallel(int64_t n, int64_t grain, cpu_task *task, void *context)
     if (grain < 1)
         grain = 1;
     cpu_job job = {task, context, n, grain, (n - 1) / grain + 1, NULL, NULL};
-    if (weft_trace_is_on()) {
-        job.kernel = weft_trace_kernel();
+    if (weft_timeline_is_on()) {
+        job.kernel = weft_timeline_kernel();
         job.variant = weft_kernel_variant();
     }
     int threads = weft_threads();

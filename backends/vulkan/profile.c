@@ -5,7 +5,7 @@
 
 #include "backends/vulkan/device.h"
 #include "weft/memory.h"
-#include "weft/trace.h"
+#include "weft/timeline.h"
 
 /* Waiting batches are recorded just before the submission. */
 enum { STAMPS = WEFT__VULKAN_SLOT_COMMANDS + WEFT__VULKAN_BATCHES + 2 };
@@ -75,7 +75,7 @@ void weft__vulkan_profile_submit(weft__vulkan_device *d, weft__vulkan_slot *slot
     if (slot->stamps.n > 0 && !slot->stamps.each) {
         stamp(d, slot);
     }
-    slot->stamps.submitted = d->profile.on && weft_trace_is_on() ? weft_trace_now() : 0;
+    slot->stamps.submitted = d->profile.on && weft_timeline_is_on() ? weft_timeline_now() : 0;
 }
 
 static void add(weft__vulkan_profile *p, const char *op, const char *variant, int calls,
@@ -98,12 +98,12 @@ static void add(weft__vulkan_profile *p, const char *op, const char *variant, in
 static void trace_span(const weft__vulkan_device *d, const char *name, const char *variant,
                        const char *category, int64_t begin, int64_t end)
 {
-    weft_trace_add(&(weft_span){.name = name,
-                                .category = category,
-                                .variant = variant,
-                                .device = d->physical.properties.deviceName,
-                                .begin = begin + d->profile.offset,
-                                .duration = end - begin});
+    weft_timeline_add(&(weft_span){.name = name,
+                                   .category = category,
+                                   .variant = variant,
+                                   .device = d->physical.properties.deviceName,
+                                   .begin = begin + d->profile.offset,
+                                   .duration = end - begin});
 }
 
 /* Adds the submission and its commands. at: nanoseconds on the device's clock. */

@@ -96,7 +96,7 @@ int weft_device_kernels(weft_device *device, weft_kernel_report *out, int max)
     return n;
 }
 
-int weft_device_counters(weft_device *device, weft_counter *out, int max)
+int weft_device_counters(const weft_device *device, weft_counter *out, int max)
 {
     const weft_backend *b = device->backend;
     return b->counters ? b->counters(device->state, out, max) : 0;

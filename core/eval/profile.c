@@ -115,12 +115,12 @@ void weft__profile_step(const weft__step *step, int64_t began, int64_t nanosecon
         return;
     }
     const weft_work work = weft__step_work(step);
-    weft_trace_add(&(weft_span){.name = step->call.op->name,
-                                .category = own_kind(step),
-                                .variant = weft__step_variant(step),
-                                .begin = began,
-                                .duration = nanoseconds,
-                                .work = work});
+    weft_timeline_add(&(weft_span){.name = step->call.op->name,
+                                   .category = own_kind(step),
+                                   .variant = weft__step_variant(step),
+                                   .begin = began,
+                                   .duration = nanoseconds,
+                                   .work = work});
     pthread_mutex_lock(&p->lock);
     p->totals.running += nanoseconds;
     if (!backend->op_times && (is_host || !runs_on_host(step))) {

@@ -515,7 +515,7 @@ void weft_dry_run_kernels(const weft_call *call)
 
 weft_status weft__plan_run(weft__plan *plan)
 {
-    const int64_t began = weft_trace_is_on() ? weft__nanoseconds() : 0;
+    const int64_t began = weft_timeline_is_on() ? weft__nanoseconds() : 0;
     plan_end ends[MOST_ENDS];
     const int n = find_ends(plan, ends);
     weft_status status = run_steps(plan, ends, n);

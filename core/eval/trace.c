@@ -45,17 +45,17 @@ const char *weft_kernel_variant(void)
     return running.variant;
 }
 
-const char *weft_trace_kernel(void)
+const char *weft_timeline_kernel(void)
 {
     return running.op;
 }
 
-int64_t weft_trace_now(void)
+int64_t weft_timeline_now(void)
 {
     return weft__nanoseconds();
 }
 
-bool weft_trace_is_on(void)
+bool weft_timeline_is_on(void)
 {
     return atomic_load_explicit(&trace.on, memory_order_acquire);
 }
@@ -69,7 +69,7 @@ static void forget(void)
     trace.n_devices = 0;
 }
 
-void weft_trace_start(void)
+void weft_timeline_start(void)
 {
     pthread_mutex_lock(&trace.lock);
     forget();
@@ -78,7 +78,7 @@ void weft_trace_start(void)
     pthread_mutex_unlock(&trace.lock);
 }
 
-void weft_trace_stop(void)
+void weft_timeline_stop(void)
 {
     pthread_mutex_lock(&trace.lock);
     atomic_store(&trace.on, false);
@@ -128,9 +128,9 @@ static bool has_room(void)
     return true;
 }
 
-void weft_trace_add(const weft_span *span)
+void weft_timeline_add(const weft_span *span)
 {
-    if (!weft_trace_is_on()) {
+    if (!weft_timeline_is_on()) {
         return;
     }
     const int thread = thread_track();
@@ -149,10 +149,10 @@ void weft_trace_add(const weft_span *span)
 
 void weft__trace_since(const char *name, const char *category, int64_t began)
 {
-    weft_trace_add(&(weft_span){.name = name,
-                                .category = category,
-                                .begin = began,
-                                .duration = weft__nanoseconds() - began});
+    weft_timeline_add(&(weft_span){.name = name,
+                                   .category = category,
+                                   .begin = began,
+                                   .duration = weft__nanoseconds() - began});
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -272,13 +272,14 @@ static weft_status write_spans(weft__writer *writer)
     return status;
 }
 
-weft_status weft_trace_save(const char *path)
+weft_status weft_timeline_save(const char *path)
 {
     weft__writer *writer = NULL;
     pthread_mutex_lock(&trace.lock);
     if (!atomic_load(&trace.on)) {
         pthread_mutex_unlock(&trace.lock);
-        return weft_fail(WEFT_INVALID, "trace: nothing is recorded: call weft_trace_start first");
+        return weft_fail(WEFT_INVALID,
+                         "trace: nothing is recorded: call weft_timeline_start first");
     }
     atomic_store(&trace.on, false);
     if (trace.n > 0) {

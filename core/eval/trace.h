@@ -4,9 +4,9 @@
 #define CORE_EVAL_TRACE_H
 
 #include "weft/backend.h"
-#include "weft/trace.h"
+#include "weft/timeline.h"
 
-/* weft_trace_kernel and weft_kernel_variant of the calling thread; "" outside of kernels. */
+/* weft_timeline_kernel and weft_kernel_variant of the calling thread; "" outside of kernels. */
 typedef struct weft__running_kernel {
     const char *op, *variant;
 } weft__running_kernel;

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "weft/tool/options.h"
+
 #define WORD(ID, word, ...) [WEFT_DATA_##ID] = #word,
 static const char *const words[WEFT_DATA_FORMATS] = {"auto", WEFT__DATA_FORMATS(WORD)};
 #undef WORD

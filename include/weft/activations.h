@@ -45,7 +45,7 @@ WEFT_API weft_array *weft_hard_shrink(weft_array *x, double bound);
 /* x - sign(x) bound where |x| > bound, else 0; MLX's bound is 0.5. */
 WEFT_API weft_array *weft_softshrink(weft_array *x, double bound);
 /* int32: 1 where x >= threshold, else 0, as in MLX. There is no gradient. */
-WEFT_API weft_array *weft_step(weft_array *x, double threshold);
+WEFT_API weft_array *weft_binary_step(weft_array *x, double threshold);
 
 #ifdef __cplusplus
 }

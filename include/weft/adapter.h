@@ -96,20 +96,21 @@ WEFT_NODISCARD WEFT_API weft_status weft_adapter_add_tokens(weft_model *model,
                                                             const int32_t *tokens, int n,
                                                             int64_t known);
 
-/* The path of the tokenizer for a model with adapters ("PATH" or a list, as for weft_adapters_load,
- * or NULL): the first adapter folder with a tokenizer.json, which adapters with new tokens have,
- * else the model's. The caller frees *out with weft_free. Fails only when out of memory. */
-WEFT_NODISCARD WEFT_API weft_status weft_adapters_tokenizer_path(const char *model,
-                                                                 const char *adapters, char **out);
-WEFT_NODISCARD WEFT_API weft_status weft_adapters_tokenizer(const char *model, const char *adapters,
-                                                            weft_tokenizer **out)
+/* The path of the tokenizer for a model with adapters ("PATH" or a list, as for
+ * weft_adapter_load_list, or NULL): the first adapter folder with a tokenizer.json, which adapters
+ * with new tokens have, else the model's. The caller frees *out with weft_free. Fails only when out
+ * of memory. */
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_tokenizer_path(const char *model,
+                                                                const char *adapters, char **out);
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_tokenizer(const char *model, const char *adapters,
+                                                           weft_tokenizer **out)
     WEFT_NONNULL(3); /* loads it, as weft_tokenizer_load */
 
 /* Loads the chat templates for a model with adapters (as above): those of the first adapter folder
  * that has some, as trainers save them with the tokenizer, else the model's. The special tokens are
  * those of the same folder, or the model's if it has none. Fails as weft_chat_load. */
-WEFT_NODISCARD WEFT_API weft_status weft_adapters_chat(const char *model, const char *adapters,
-                                                       weft_chat **out) WEFT_NONNULL(3);
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_chat(const char *model, const char *adapters,
+                                                      weft_chat **out) WEFT_NONNULL(3);
 
 /* The labels of a classifier's adapter (weft_model_classify): id2label of the config.json in its
  * folder, else LABEL_0 and so on; empty for other adapters. Free with weft_labels_free. Loading
@@ -118,51 +119,52 @@ WEFT_NODISCARD WEFT_API weft_status weft_adapters_chat(const char *model, const 
 WEFT_NODISCARD WEFT_API weft_status weft_adapter_labels(const char *folder, weft_labels *out);
 
 /* Several adapters of one model (borrowed), which computes with their weighted sum. */
-typedef struct weft_adapters weft_adapters;
+typedef struct weft_adapter_set weft_adapter_set;
 
-/* Creates an empty set in *out; free it with weft_adapters_free, which leaves the model as it is.
- * WEFT_INVALID if the model has an adapter already. */
-WEFT_NODISCARD WEFT_API weft_status weft_adapters_new(weft_model *model,
-                                                      const weft_adapter_options *options,
-                                                      weft_adapters **out) WEFT_NONNULL(3);
-WEFT_API void weft_adapters_free(weft_adapters *set);
+/* Creates an empty set in *out; free it with weft_adapter_set_free, which leaves the model as it
+ * is. WEFT_INVALID if the model has an adapter already. */
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_set_new(weft_model *model,
+                                                         const weft_adapter_options *options,
+                                                         weft_adapter_set **out) WEFT_NONNULL(3);
+WEFT_API void weft_adapter_set_free(weft_adapter_set *set);
 
-/* Adds an adapter in any format under a name (NULL: the path). Until weft_adapters_use the model
+/* Adds an adapter in any format under a name (NULL: the path). Until weft_adapter_set_use the model
  * then computes without adapters. Fails as weft_adapter_load; WEFT_UNSUPPORTED for fully trained
  * modules. */
-WEFT_NODISCARD WEFT_API weft_status weft_adapters_add(weft_adapters *set, const char *path,
-                                                      const char *name) WEFT_NONNULL(1);
-WEFT_API int weft_adapters_count(const weft_adapters *set) WEFT_NONNULL(1);
-WEFT_API const char *weft_adapters_name(const weft_adapters *set, int i)
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_set_add(weft_adapter_set *set, const char *path,
+                                                         const char *name) WEFT_NONNULL(1);
+WEFT_API int weft_adapter_set_count(const weft_adapter_set *set) WEFT_NONNULL(1);
+WEFT_API const char *weft_adapter_set_name(const weft_adapter_set *set, int i)
     WEFT_NONNULL(1); /* NULL: out of range */
 
 /* Sets the adapters' weights, in the order of adding; 0 disables one. The active adapters of a
  * linear are concatenated into one whose rank is the sum of theirs, so the result is exact. Do not
  * call it during a generation, whose KV caches depend on the adapters. WEFT_UNSUPPORTED, without a
  * change, for a DoRA adapter with a weight other than 0 and 1 or together with others. */
-WEFT_NODISCARD WEFT_API weft_status weft_adapters_use(weft_adapters *set, const double *weights)
-    WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_set_use(weft_adapter_set *set,
+                                                         const double *weights) WEFT_NONNULL(1);
 
 /* Loads "PATH" or "PATH:WEIGHT,PATH:WEIGHT,..." into a model without an adapter, as --adapter and
- * engines do. The default weight is 1. Fails as weft_adapters_add and weft_adapters_use. */
-WEFT_NODISCARD WEFT_API weft_status weft_adapters_load(weft_model *model, const char *list,
-                                                       const weft_adapter_options *options);
+ * engines do. The default weight is 1. Fails as weft_adapter_set_add and weft_adapter_set_use. */
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_load_list(weft_model *model, const char *list,
+                                                           const weft_adapter_options *options);
 
 /* Loads an adapter in any format into a bank of the model's tree (weft_nn_lora_bank), which then
  * computes without adapters. *eos is the token that ends sequences of this adapter besides those of
- * the model (-1: none): the eos_token of a tokenizer in its folder. Fails as weft_adapters_add. */
+ * the model (-1: none): the eos_token of a tokenizer in its folder. Fails as weft_adapter_set_add.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_adapter_load_member(weft_model *model, const char *path,
                                                              const weft_adapter_options *options,
                                                              weft_nn_lora_bank *bank,
                                                              weft_nn_lora_member **out,
                                                              int32_t *eos) WEFT_NONNULL(4, 5, 6);
 
-/* Replaces the model's adapters by those of `list`, as weft_adapters_load; NULL: by none. On a
+/* Replaces the model's adapters by those of `list`, as weft_adapter_load_list; NULL: by none. On a
  * failure the model keeps those that it has, PiSSA's as LoRA adapters of twice the rank; without
  * memory for them it has none. Do not call it during a generation. WEFT_UNSUPPORTED for fully
  * trained modules and for rows of new tokens, of the model and of the new adapters. */
-WEFT_NODISCARD WEFT_API weft_status weft_adapters_replace(weft_model *model, const char *list,
-                                                          const weft_adapter_options *options)
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_replace_list(weft_model *model, const char *list,
+                                                              const weft_adapter_options *options)
     WEFT_NONNULL(1);
 
 /* Merges an adapter into a model and writes the result as weft_convert does: a folder, which also

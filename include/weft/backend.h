@@ -260,7 +260,8 @@ WEFT_API int weft_device_kernels(weft_device *device, weft_kernel_report *out, i
 
 /* Writes at most `max` counters of the backend since profiling was switched on and returns their
  * number. */
-WEFT_API int weft_device_counters(weft_device *device, weft_counter *out, int max) WEFT_NONNULL(1);
+WEFT_API int weft_device_counters(const weft_device *device, weft_counter *out, int max)
+    WEFT_NONNULL(1);
 
 /* The tape of an elementwise op for the class of `dtype`; NULL when the op has no such formula. */
 WEFT_API const weft_tape *weft_op_tape(const weft_op *op, weft_dtype dtype);

@@ -81,7 +81,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_constraint_accept_text(weft_constraint 
     WEFT_NONNULL(1);
 
 /* Whether the accepted text is a complete document. */
-WEFT_API bool weft_constraint_complete(weft_constraint *constraint) WEFT_NONNULL(1);
+WEFT_API bool weft_constraint_complete(const weft_constraint *constraint) WEFT_NONNULL(1);
 
 /* The distance to the nearest complete document: *bytes, and *tokens, a lower bound from the length
  * of the longest token. Both are 0 for a complete document. */

@@ -31,7 +31,7 @@ typedef struct weft_engine weft_engine;
 typedef struct weft_engine_options {
     const char *backend; /* NULL: the first of weft_engine_backend_at that can be used here */
     const char
-        *adapter; /* the folder of a LoRA adapter, natively as weft_adapters_load; NULL: none */
+        *adapter; /* the folder of a LoRA adapter, natively as weft_adapter_load_list; NULL: none */
     const char
         *device; /* as for weft_devices_get: the native backend spreads the layers over
                   * several (weft_model_options.devices); NULL: the calling thread's default */
@@ -241,8 +241,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_engine_train(weft_engine *engine,
 
 /* Replaces the adapters of the engine's model: `adapter` is as weft_engine_options.adapter, NULL
  * removes them. The engine keeps its tokenizer and chat template. The call runs exclusively, as
- * weft_engine_train does. On a failure the previous adapters stay. Fails as weft_adapters_replace;
- * WEFT_UNSUPPORTED for backends other than the native one. */
+ * weft_engine_train does. On a failure the previous adapters stay. Fails as
+ * weft_adapter_replace_list; WEFT_UNSUPPORTED for backends other than the native one. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_adapt(weft_engine *engine, const char *adapter)
     WEFT_NONNULL(1);
 

@@ -192,14 +192,6 @@ extern WEFT_API const weft_optim_type weft_optim_muon;
 WEFT_API const weft_optim_type *weft_optim_type_find(const char *name);
 WEFT_API const weft_optim_type *weft_optim_type_at(int i);
 
-/* Sets the options named in a text such as "beta2=0.95,nesterov=true" in the type's struct; the
- * others keep their values. A value is true, false or a number of at least 0, where 0 means zero,
- * not the default. WEFT_INVALID for an unknown name (the message lists the known ones) and for any
- * other value. */
-WEFT_NODISCARD WEFT_API weft_status weft_optim_options_parse(const weft_optim_type *type,
-                                                             const char *text, void *options)
-    WEFT_NONNULL(1, 2);
-
 /* ---- Parameter groups ----------------------------------------------------------------------- */
 
 typedef bool weft_optim_filter(void *context, const char *path, const weft_array *parameter);

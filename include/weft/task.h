@@ -80,13 +80,6 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_prompts(
     const weft_data_source *sources, int n, const weft_tokenizer *tokenizer,
     const weft_dataset_options *options, weft_dataset **out) WEFT_NONNULL(1, 3, 5);
 
-/* Joins the texts of n sources: of files that are one text, and of rows with "text", each of which
- * ends a line. The caller frees *text with weft_free. Fails as weft_task_rows_load, also for rows
- * of other kinds. */
-WEFT_NODISCARD WEFT_API weft_status weft_data_text(const weft_data_source *sources, int n,
-                                                   const weft_task_options *options, char **text,
-                                                   size_t *length) WEFT_NONNULL(1, 4, 5);
-
 #ifdef __cplusplus
 }
 #endif

@@ -24,7 +24,6 @@
 #include "weft/optim.h"
 #include "weft/probe.h"
 #include "weft/reward.h"
-#include "weft/run.h"
 #include "weft/tokenizer.h"
 
 #ifdef __cplusplus
@@ -66,11 +65,6 @@ typedef enum weft_long_samples {
     WEFT_LONG_REFUSE,        /* fail */
     WEFT_LONG_POLICIES
 } weft_long_samples;
-
-/* "jsonl", "messages", "keep-head" and so on, as the command spells them; AUTO is "auto". */
-WEFT_API const char *weft_data_format_name(weft_data_format format);
-WEFT_API const char *weft_row_kind_name(weft_row_kind kind);
-WEFT_API const char *weft_long_samples_name(weft_long_samples policy);
 
 typedef struct weft_dataset_options {
     weft_data_format format;
@@ -290,11 +284,6 @@ typedef struct weft_batch {
 WEFT_NODISCARD WEFT_API weft_status weft_batch_of_samples(const weft_sample *samples, int n,
                                                           weft_batch *out);
 WEFT_API void weft_batch_free(weft_batch *batch) WEFT_NONNULL(1); /* leaves it zeroed */
-/* Makes a batch of samples one of the objective's examples, with zeros in the columns that it
- * reads and the batch lacks, to measure memory and time. Fails only when out of memory. */
-WEFT_NODISCARD WEFT_API weft_status weft_batch_complete(weft_batch *batch,
-                                                        const weft_objective *objective)
-    WEFT_NONNULL(1, 2);
 
 /* An endless sequence of batches by index, epoch after epoch. */
 typedef struct weft_batches weft_batches;

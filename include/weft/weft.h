@@ -1,4 +1,4 @@
-/* weft/weft.h -- all of Weft's public headers. */
+/* weft/weft.h -- all of Weft's public headers except weft/tool/, which serves the command. */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
@@ -53,7 +53,6 @@
 #include "weft/reduce.h"
 #include "weft/retrieval.h"
 #include "weft/reward.h"
-#include "weft/run.h"
 #include "weft/session.h"
 #include "weft/shape.h"
 #include "weft/state.h"
@@ -61,11 +60,10 @@
 #include "weft/stream.h"
 #include "weft/tape.h"
 #include "weft/task.h"
+#include "weft/timeline.h"
 #include "weft/tokenizer.h"
-#include "weft/trace.h"
 #include "weft/train.h"
 #include "weft/transforms.h"
-#include "weft/verify.h"
 #include "weft/version.h"
 #include "weft/vulkan.h"
 

@@ -154,7 +154,7 @@ weft_array *weft_softshrink(weft_array *x, double bound)
     return weft_scope_close(outside(x, bound, shrunk));
 }
 
-weft_array *weft_step(weft_array *x, double threshold)
+weft_array *weft_binary_step(weft_array *x, double threshold)
 {
     weft_scope_open();
     x = as_float(x);

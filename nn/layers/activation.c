@@ -38,7 +38,7 @@ static const row rows[] = {
     {.name = "gelu_approx", .function = weft_gelu_tanh},
     {.name = "gelu_fast_approx", .function = weft_gelu_fast_approx},
     {.name = "glu", .with_axis = weft_glu, .number = -1},
-    {.name = "step", .with_number = weft_step, .number = 0},
+    {.name = "step", .with_number = weft_binary_step, .number = 0},
     {.name = "selu", .function = weft_selu},
     {.name = "mish", .function = weft_mish},
     {.name = "hardswish", .function = weft_hardswish},

@@ -11,7 +11,7 @@
 #include "tests/cli/command.h"
 #include "weft/engine.h"
 #include "weft/io.h"
-#include "weft/trace.h"
+#include "weft/timeline.h"
 
 /* The value at a path of keys, separated by "."; NULL if absent. */
 static json_object *at(json_object *root, const char *path)
@@ -219,12 +219,12 @@ static void bench_profiles(void)
 {
     char trace[1000];
     snprintf(trace, sizeof trace, "%s", check_temporary("bench-trace.json"));
-    const int64_t began = weft_trace_now();
+    const int64_t began = weft_timeline_now();
     output o = weft_command(NULL,
                             "bench -n 4 --prompt-tokens %d --no-cache --no-restore --no-bundle "
                             "--no-probes --profile --trace %s --json",
                             PROMPT, trace);
-    const double took = 1e-9 * (double)(weft_trace_now() - began);
+    const double took = 1e-9 * (double)(weft_timeline_now() - began);
     CHECK_EQ_INT(o.code, 0);
     json_object *root = json_tokener_parse(o.out);
     json_object *prefill = at(root, "profile.phases.0"), *decode = at(root, "profile.phases.1");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "weft/tool/options.h"
 #include "weft/weft.h"
 
 typedef struct arguments {
@@ -252,7 +253,6 @@ static void names_of_values_that_do_not_exist(void)
         CHECK_STR(weft_dtype_name((weft_dtype)v), "no dtype");
         CHECK_STR(weft_data_format_name((weft_data_format)v), "none");
         CHECK_STR(weft_row_kind_name((weft_row_kind)v), "none");
-        CHECK_STR(weft_long_samples_name((weft_long_samples)v), "none");
         CHECK_STR(weft_rule_name((weft_rule)v), "none");
         CHECK_STR(weft_finish_name((weft_finish)v), "none");
         CHECK_STR(weft_finish_detail_name((weft_finish_detail)v), "");

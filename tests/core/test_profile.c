@@ -9,7 +9,7 @@
 #include "weft/op_params.h"
 #include "weft/ops.h"
 #include "weft/random.h"
-#include "weft/trace.h"
+#include "weft/timeline.h"
 
 enum { MOST = 64, MOST_INPUTS = 9 };
 
@@ -439,19 +439,19 @@ static void elements(void)
 
 static void nothing_is_recorded(void)
 {
-    CHECK(!weft_trace_is_on());
-    CHECK_EQ_INT(weft_trace_save(check_temporary("trace.json")), WEFT_INVALID);
-    CHECK_CONTAINS(weft_error_message(), "weft_trace_start");
-    weft_trace_add(&(weft_span){.name = "x", .category = "y"});
-    weft_trace_start();
-    CHECK(weft_trace_is_on());
-    CHECK_EQ_INT(weft_trace_save(check_temporary("nowhere/trace.json")), WEFT_IO);
-    CHECK(!weft_trace_is_on());
-    weft_trace_start();
-    weft_trace_stop();
-    CHECK(!weft_trace_is_on());
+    CHECK(!weft_timeline_is_on());
+    CHECK_EQ_INT(weft_timeline_save(check_temporary("trace.json")), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "weft_timeline_start");
+    weft_timeline_add(&(weft_span){.name = "x", .category = "y"});
+    weft_timeline_start();
+    CHECK(weft_timeline_is_on());
+    CHECK_EQ_INT(weft_timeline_save(check_temporary("nowhere/trace.json")), WEFT_IO);
+    CHECK(!weft_timeline_is_on());
+    weft_timeline_start();
+    weft_timeline_stop();
+    CHECK(!weft_timeline_is_on());
     CHECK_STR(weft_kernel_variant(), "");
-    CHECK_STR(weft_trace_kernel(), "");
+    CHECK_STR(weft_timeline_kernel(), "");
 }
 
 CHECK_MAIN("profile", CHECK_CASE(counts_equal_those_by_hand), CHECK_CASE(products),

@@ -7,6 +7,7 @@
 #include "tests/fuzz/input.h"
 #include "train/run/metrics.h"
 #include "train/run/place.h"
+#include "weft/tool/run.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

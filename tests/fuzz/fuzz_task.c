@@ -6,6 +6,7 @@
 #include "tests/fuzz/input.h"
 #include "weft/memory.h"
 #include "weft/task.h"
+#include "weft/tool/data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

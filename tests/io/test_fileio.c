@@ -15,6 +15,7 @@
 #include "core/io/kind.h"
 #include "tests/check.h"
 #include "tests/support/changing.h"
+#include "weft/tool/run.h"
 #include "weft/weft.h"
 
 static void written_data_is_read_back(void)

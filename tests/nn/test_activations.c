@@ -34,7 +34,7 @@ ONE(gelu_tanh, weft_gelu_tanh(x))
 ONE(softmax, weft_softmax(x, 1))
 ONE(log_softmax, weft_log_softmax(x, 0))
 ONE(glu, weft_glu(x, 0))
-ONE(step, weft_step(x, 0.25))
+ONE(step, weft_binary_step(x, 0.25))
 ONE(prelu, weft_prelu(x, in[1]))
 #undef ONE
 /* clang-format on */
@@ -87,8 +87,8 @@ static void dtypes_and_edges(void)
     CHECK_EQ_INT(weft_dtype_of(weft_relu6(whole)), WEFT_INT32);
     CHECK_EQ_INT(weft_item_int(weft_relu6(whole)), 6);
     CHECK_EQ_INT(weft_dtype_of(weft_elu(whole, 1)), WEFT_FLOAT32);
-    CHECK_EQ_INT(weft_dtype_of(weft_step(whole, 7)), WEFT_INT32);
-    CHECK_EQ_INT(weft_item_int(weft_step(whole, 7)), 1);
+    CHECK_EQ_INT(weft_dtype_of(weft_binary_step(whole, 7)), WEFT_INT32);
+    CHECK_EQ_INT(weft_item_int(weft_binary_step(whole, 7)), 1);
     CHECK_EQ_INT(weft_dtype_of(weft_mish(weft_scalar(1, WEFT_BFLOAT16))), WEFT_BFLOAT16);
     CHECK(isnan(weft_item(weft_elu(weft_scalar(NAN, WEFT_FLOAT32), 1))));
     CHECK_CLOSE(weft_item(weft_elu(weft_scalar(-INFINITY, WEFT_FLOAT32), 2)), -2, 0);

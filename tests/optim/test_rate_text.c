@@ -4,6 +4,7 @@
 
 #include "tests/check.h"
 #include "weft/optim.h"
+#include "weft/tool/options.h"
 
 static const double pi = 3.14159265358979323846;
 

@@ -2,6 +2,7 @@
  * every name of MLX is accounted for, and docs/ is up to date. */
 #include "tests/reference/reference.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,28 @@ static void the_inventory_is_what_the_lines_do(void)
     weft_free(old);
 }
 
+static void every_header_has_a_page(void)
+{
+    DIR *folder = opendir(check_source("include/weft"));
+    int found = 0;
+    for (struct dirent *e; CHECK(folder != NULL) && (e = readdir(folder)) != NULL;) {
+        const size_t length = strcspn(e->d_name, ".");
+        bool listed = strcmp(e->d_name, "weft.h") == 0;
+        if (strcmp(e->d_name + length, ".h") != 0)
+            continue;
+        for (int h = 0; reference_headers[h] != NULL; h++) {
+            const char *name = reference_headers[h];
+            listed = listed || (strlen(name) == length && strncmp(name, e->d_name, length) == 0);
+        }
+        if (!listed)
+            CHECK_FAIL("include/weft/%s: not in the list of reference_headers", e->d_name);
+        found++;
+    }
+    CHECK(found > 0);
+    if (folder != NULL)
+        closedir(folder);
+}
+
 /* Every line of a header that begins a declaration, in C, stands in its page. */
 static void pages_have_all_declarations(void)
 {
@@ -253,5 +276,5 @@ CHECK_MAIN("reference", CHECK_CASE(every_function_of_arrays_has_a_line),
            CHECK_CASE(every_name_of_mlx_is_answered), CHECK_CASE(lines_name_what_mlx_has),
            CHECK_CASE(the_inventory_is_what_the_lines_do),
            CHECK_CASE(the_names_are_those_of_the_lines), CHECK_CASE(snippets_are_parts_of_examples),
-           CHECK_CASE(pages_have_all_declarations),
+           CHECK_CASE(every_header_has_a_page), CHECK_CASE(pages_have_all_declarations),
            CHECK_CASE(the_reference_is_what_the_headers_say))

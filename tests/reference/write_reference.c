@@ -8,16 +8,16 @@
 #include <string.h>
 
 const char *const reference_headers[] = {
-    "array",        "creation",   "elementwise", "shape",   "indexing", "reduce",    "products",
-    "conv",         "linalg",     "fft",         "random",  "neural",   "quantize",  "activations",
-    "losses",       "init",       "optim",       "nn",      "layers",   "nn_tools",  "dtype",
-    "print",        "transforms", "compile",     "export",  "io",       "dlpack",    "memory",
-    "status",       "op",         "op_params",   "backend", "tape",     "model",     "generate",
-    "batch",        "inspect",    "tokenizer",   "train",   "adapter",  "objective", "ops",
-    "version",      "stream",     "vulkan",      "cancel",  "probe",    "constrain", "cache",
-    "prompt_cache", "state",      "chat",        "session", "engine",   "hub",       "bench",
-    "gguf",         "convert",    "group",       "trace",   "task",     "device",    "retrieval",
-    NULL,
+    "array",        "creation",   "elementwise", "shape",    "indexing", "reduce",    "products",
+    "conv",         "linalg",     "fft",         "random",   "neural",   "quantize",  "activations",
+    "losses",       "init",       "optim",       "nn",       "layers",   "nn_tools",  "dtype",
+    "print",        "transforms", "compile",     "export",   "io",       "dlpack",    "memory",
+    "status",       "op",         "op_params",   "backend",  "tape",     "model",     "generate",
+    "batch",        "inspect",    "tokenizer",   "train",    "adapter",  "objective", "ops",
+    "version",      "stream",     "vulkan",      "cancel",   "probe",    "constrain", "cache",
+    "prompt_cache", "state",      "chat",        "session",  "engine",   "hub",       "bench",
+    "gguf",         "convert",    "group",       "timeline", "task",     "device",    "retrieval",
+    "reward",       NULL,
 };
 
 /* What differs from machine to machine in the last digits is not shown: numbers are rounded to four

@@ -3,6 +3,7 @@
 #define TESTS_TRAIN_RUNS_H
 
 #include "tests/train/recipes.h"
+#include "weft/tool/run.h"
 
 enum { RUN_SAMPLES = 12, RUN_LENGTH = 16 };
 

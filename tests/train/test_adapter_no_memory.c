@@ -75,15 +75,15 @@ static weft_status convert(work *w)
 
 static weft_status add(work *w)
 {
-    weft_adapters *set = NULL;
-    weft_status status = weft_adapters_new(w->model, NULL, &set);
+    weft_adapter_set *set = NULL;
+    weft_status status = weft_adapter_set_new(w->model, NULL, &set);
     if (status == WEFT_OK)
-        status = weft_adapters_add(set, w->adapter, "one");
+        status = weft_adapter_set_add(set, w->adapter, "one");
     if (status == WEFT_OK)
-        status = weft_adapters_add(set, w->adapter, "two");
+        status = weft_adapter_set_add(set, w->adapter, "two");
     if (status == WEFT_OK)
-        status = weft_adapters_use(set, (const double[]){1, 0.5});
-    weft_adapters_free(set);
+        status = weft_adapter_set_use(set, (const double[]){1, 0.5});
+    weft_adapter_set_free(set);
     weft_nn_lora_remove(weft_model_module(w->model));
     return status;
 }

@@ -42,7 +42,7 @@ static char *prompt_of(const char *model, const char *adapters, json_object *roo
     static const weft_chat_options options = {.generation_prompt = true};
     weft_chat *chat = NULL;
     char *text = NULL;
-    if (CHECK_OK(weft_adapters_chat(model, adapters, &chat)))
+    if (CHECK_OK(weft_adapter_chat(model, adapters, &chat)))
         CHECK_OK(weft_chat_render(chat, messages_of(root), &options, &text, NULL));
     weft_chat_free(chat);
     return text;
@@ -63,8 +63,8 @@ static void prompts_are_those_of_transformers(void)
     if (CHECK(text != NULL))
         CHECK_STR(text, json_object_get_string(json_object_object_get(root, "prompt")));
     weft_free(text);
-    if (CHECK_OK(weft_adapters_chat(model, adapter, &chat)) &&
-        CHECK_OK(weft_adapters_tokenizer(model, adapter, &tokenizer)) &&
+    if (CHECK_OK(weft_adapter_chat(model, adapter, &chat)) &&
+        CHECK_OK(weft_adapter_tokenizer(model, adapter, &tokenizer)) &&
         CHECK_OK(weft_chat_encode(chat, tokenizer, messages_of(root), &options, &ids, &n)))
         expect_ids(ids, n, json_object_object_get(root, "prompt_ids"), 0);
     weft_free(ids);
@@ -172,8 +172,8 @@ static void templates_are_found_folder_by_folder(void)
     expect_prompt(model, both, "(Hi)<b>");
     expect_prompt(model, "/nowhere", "model <s>"); /* loading the adapter reports that */
     weft_chat *chat = NULL;
-    if (CHECK_OK(weft_adapters_chat(model, folder_with("bad", "chat_template.jinja", "{% if %}"),
-                                    &chat)))
+    if (CHECK_OK(
+            weft_adapter_chat(model, folder_with("bad", "chat_template.jinja", "{% if %}"), &chat)))
         CHECK_STATUS(weft_chat_check(chat, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "bad/chat_template.jinja");
     weft_chat_free(chat);

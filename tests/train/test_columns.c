@@ -9,6 +9,7 @@
 #include "tests/check.h"
 #include "train/columns.h"
 #include "train/trainer.h"
+#include "weft/tool/data.h"
 
 enum { EXAMPLES = 5, LONGEST = 9 };
 

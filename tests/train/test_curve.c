@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "weft/tool/run.h"
 #include "weft/train.h"
 
 static char *draw(const weft_curve *curves, int n)

@@ -8,6 +8,7 @@
 #include "tests/check.h"
 #include "weft/memory.h"
 #include "weft/task.h"
+#include "weft/tool/data.h"
 #include "weft/train.h"
 
 static const char template[] = "{%- for m in messages -%}[{{ m.role }}]{{ m.content }}"

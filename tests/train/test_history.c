@@ -7,7 +7,7 @@
 
 #include "tests/check.h"
 #include "weft/io.h"
-#include "weft/run.h"
+#include "weft/tool/run.h"
 
 static const char *const record =
     "{\"state\": \"finished\", \"model\": {\"name\": \"m/llama\"}, \"data\": {\"name\": "

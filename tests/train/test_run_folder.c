@@ -10,6 +10,7 @@
 
 #include "tests/check.h"
 #include "tests/train/runs.h"
+#include "weft/tool/run.h"
 
 enum { STEPS = 4 };
 

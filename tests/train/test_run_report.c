@@ -6,6 +6,7 @@
 #include "tests/check.h"
 #include "tests/train/runs.h"
 #include "train/run/number.h"
+#include "weft/tool/run.h"
 
 enum { STEPS = 12 };
 

@@ -478,14 +478,14 @@ static void resized_adapters_are_not_switched(void)
 {
     const char *base = base_of("qwen3-5");
     weft_model *model = NULL;
-    weft_adapters *set = NULL;
+    weft_adapter_set *set = NULL;
     if (CHECK_OK(weft_model_load(base, NULL, &model)) &&
-        CHECK_OK(weft_adapters_new(model, NULL, &set))) {
-        CHECK_STATUS(weft_adapters_add(set, at(base, "kinds/resized"), NULL), WEFT_UNSUPPORTED);
+        CHECK_OK(weft_adapter_set_new(model, NULL, &set))) {
+        CHECK_STATUS(weft_adapter_set_add(set, at(base, "kinds/resized"), NULL), WEFT_UNSUPPORTED);
         CHECK_CONTAINS(weft_error_message(), "cannot be switched");
         CHECK_EQ_INT(weft_model_info_of(model)->vocab_size, 64);
     }
-    weft_adapters_free(set);
+    weft_adapter_set_free(set);
     weft_model_free(model);
     /* Nor are they replaced, or replace others. */
     static const char *const kinds[] = {"resized", "tied-whole", "resized-whole"};
@@ -494,11 +494,11 @@ static void resized_adapters_are_not_switched(void)
         snprintf(path, sizeof path, "kinds/%s", kinds[i]);
         if (!CHECK_OK(weft_model_load(base, NULL, &model)))
             return;
-        CHECK_STATUS(weft_adapters_replace(model, at(base, path), NULL), WEFT_UNSUPPORTED);
+        CHECK_STATUS(weft_adapter_replace_list(model, at(base, path), NULL), WEFT_UNSUPPORTED);
         CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), 0);
         CHECK_OK(weft_adapter_load(model, at(base, path), NULL));
         const int count = weft_nn_lora_count(weft_model_module(model));
-        CHECK_STATUS(weft_adapters_replace(model, NULL, NULL), WEFT_UNSUPPORTED);
+        CHECK_STATUS(weft_adapter_replace_list(model, NULL, NULL), WEFT_UNSUPPORTED);
         CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), count);
         weft_model_free(model);
     }

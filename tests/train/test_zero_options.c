@@ -21,6 +21,7 @@
 #include "weft/ops.h"
 #include "weft/print.h"
 #include "weft/session.h"
+#include "weft/tool/options.h"
 #include "weft/transforms.h"
 
 /* ---- optimizers: every number of every type ------------------------------------------------- */

@@ -195,7 +195,7 @@ void weft_constraint_missing(const weft_constraint *constraint, int64_t *bytes, 
     *tokens = longest > 0 ? (*bytes + longest - 1) / longest : *bytes;
 }
 
-bool weft_constraint_complete(weft_constraint *constraint)
+bool weft_constraint_complete(const weft_constraint *constraint)
 {
     return weft__machine_ends(&constraint->machine, constraint->stacks.tops, constraint->stacks.n);
 }

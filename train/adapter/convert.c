@@ -5,6 +5,7 @@
 #include "nn/module.h"
 #include "train/adapter/adapter.h"
 #include "train/adapter/list.h"
+#include "weft/tool/run.h"
 
 static bool is_gguf(const char *path)
 {

@@ -18,7 +18,7 @@ typedef struct member {
     weft__adapter_list list;
 } member;
 
-struct weft_adapters {
+struct weft_adapter_set {
     weft_model *model;
     weft_dtype dtype;
     member *members;
@@ -36,13 +36,13 @@ static void member_free(member *m)
     weft_free(m->name);
 }
 
-weft_status weft_adapters_new(weft_model *model, const weft_adapter_options *options,
-                              weft_adapters **out)
+weft_status weft_adapter_set_new(weft_model *model, const weft_adapter_options *options,
+                                 weft_adapter_set **out)
 {
     *out = NULL;
     if (weft_nn_lora_count(weft_model_module(model)) > 0)
         return weft_fail(WEFT_INVALID, "adapters: the model has an adapter already");
-    weft_adapters *s = weft_calloc(1, sizeof *s);
+    weft_adapter_set *s = weft_calloc(1, sizeof *s);
     if (s == NULL)
         return weft__out_of_memory("adapters", NULL);
     s->model = model;
@@ -51,7 +51,7 @@ weft_status weft_adapters_new(weft_model *model, const weft_adapter_options *opt
     return WEFT_OK;
 }
 
-void weft_adapters_free(weft_adapters *set)
+void weft_adapter_set_free(weft_adapter_set *set)
 {
     if (set == NULL)
         return;
@@ -61,12 +61,12 @@ void weft_adapters_free(weft_adapters *set)
     weft_free(set);
 }
 
-int weft_adapters_count(const weft_adapters *set)
+int weft_adapter_set_count(const weft_adapter_set *set)
 {
     return set->n;
 }
 
-const char *weft_adapters_name(const weft_adapters *set, int i)
+const char *weft_adapter_set_name(const weft_adapter_set *set, int i)
 {
     return i >= 0 && i < set->n ? set->members[i].name : NULL;
 }
@@ -134,7 +134,7 @@ weft_status weft__adapter_load_removable(weft_model *model, const char *path,
     return status;
 }
 
-static weft_status read_member(weft_adapters *set, const char *path, member *out)
+static weft_status read_member(weft_adapter_set *set, const char *path, member *out)
 {
     weft_module *tree = weft_model_module(set->model);
     const weft_adapter_options options = {.dtype = set->dtype};
@@ -149,7 +149,7 @@ static weft_status read_member(weft_adapters *set, const char *path, member *out
     return status == WEFT_OK ? kept : status;
 }
 
-weft_status weft_adapters_add(weft_adapters *set, const char *path, const char *name)
+weft_status weft_adapter_set_add(weft_adapter_set *set, const char *path, const char *name)
 {
     member m = {.name = weft_strdup(name ? name : path)};
     weft_status status = WEFT_OK;
@@ -213,7 +213,7 @@ static weft_status check_kinds(const weft__adapter_list *sum)
     return WEFT_OK;
 }
 
-weft_status weft_adapters_use(weft_adapters *set, const double *weights)
+weft_status weft_adapter_set_use(weft_adapter_set *set, const double *weights)
 {
     weft_module *tree = weft_model_module(set->model);
     weft__adapter_list sum = {0};
@@ -273,7 +273,7 @@ static double cut_weight(char *text)
     return weight;
 }
 
-static weft_status add_all(weft_adapters *set, char *text, double **weights)
+static weft_status add_all(weft_adapter_set *set, char *text, double **weights)
 {
     weft_status status = WEFT_OK;
     for (char *at = text, *next; status == WEFT_OK && at; at = next) {
@@ -285,7 +285,7 @@ static weft_status add_all(weft_adapters *set, char *text, double **weights)
         if (!weft__list_more(*weights, set->n))
             return weft__out_of_memory("adapters", "a list of weights");
         (*weights)[set->n] = cut_weight(at);
-        status = weft_adapters_add(set, at, NULL);
+        status = weft_adapter_set_add(set, at, NULL);
     }
     return status;
 }
@@ -295,24 +295,24 @@ static weft_status load_set(weft_model *model, const char *list,
                             const weft_adapter_options *options)
 {
     static const double one = 1;
-    weft_adapters *set = NULL;
+    weft_adapter_set *set = NULL;
     double *weights = NULL;
     const bool single = weft__exists(list) || strpbrk(list, ",:") == NULL;
     char *text = single ? NULL : weft_strdup(list);
-    weft_status status = single || text ? weft_adapters_new(model, options, &set)
+    weft_status status = single || text ? weft_adapter_set_new(model, options, &set)
                                         : weft__out_of_memory("adapters", "their names");
     if (status == WEFT_OK)
-        status = single ? weft_adapters_add(set, list, NULL) : add_all(set, text, &weights);
+        status = single ? weft_adapter_set_add(set, list, NULL) : add_all(set, text, &weights);
     if (status == WEFT_OK)
-        status = weft_adapters_use(set, single ? &one : weights);
-    weft_adapters_free(set);
+        status = weft_adapter_set_use(set, single ? &one : weights);
+    weft_adapter_set_free(set);
     weft_free(weights);
     weft_free(text);
     return status;
 }
 
-weft_status weft_adapters_load(weft_model *model, const char *list,
-                               const weft_adapter_options *options)
+weft_status weft_adapter_load_list(weft_model *model, const char *list,
+                                   const weft_adapter_options *options)
 {
     /* A single adapter may have fully trained modules and rows of tokens. */
     return weft__exists(list) || strpbrk(list, ",:") == NULL
@@ -333,8 +333,8 @@ static weft_status take(weft_model *model, member *out)
     return status == WEFT_OK ? kept : status;
 }
 
-weft_status weft_adapters_replace(weft_model *model, const char *list,
-                                  const weft_adapter_options *options)
+weft_status weft_adapter_replace_list(weft_model *model, const char *list,
+                                      const weft_adapter_options *options)
 {
     weft_module *tree = weft_model_module(model);
     member old = {0};

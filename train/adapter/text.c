@@ -59,7 +59,7 @@ static weft_status find_tokenizer(const char *folder, const char *out, void **fo
     return WEFT_OK;
 }
 
-weft_status weft_adapters_tokenizer_path(const char *model, const char *adapters, char **out)
+weft_status weft_adapter_tokenizer_path(const char *model, const char *adapters, char **out)
 {
     void *folder;
     weft_status status = first_of(adapters, find_tokenizer, NULL, &folder);
@@ -69,11 +69,11 @@ weft_status weft_adapters_tokenizer_path(const char *model, const char *adapters
     return status;
 }
 
-weft_status weft_adapters_tokenizer(const char *model, const char *adapters, weft_tokenizer **out)
+weft_status weft_adapter_tokenizer(const char *model, const char *adapters, weft_tokenizer **out)
 {
     char *path;
     *out = NULL;
-    weft_status status = weft_adapters_tokenizer_path(model, adapters, &path);
+    weft_status status = weft_adapter_tokenizer_path(model, adapters, &path);
     if (status == WEFT_OK)
         status = weft_tokenizer_load(path, out);
     weft_free(path);
@@ -137,7 +137,7 @@ static weft_status use_tokens_of(const char *model, weft_chat *chat)
     return status;
 }
 
-weft_status weft_adapters_chat(const char *model, const char *adapters, weft_chat **out)
+weft_status weft_adapter_chat(const char *model, const char *adapters, weft_chat **out)
 {
     void *found;
     *out = NULL;
@@ -202,7 +202,7 @@ weft_status weft__adapters_gather_text(const char *model, const char *adapters, 
     if (status == WEFT_OK)
         status = weft__check_output(out, model);
     if (status == WEFT_OK)
-        status = weft_adapters_tokenizer_path(model, adapters, &from);
+        status = weft_adapter_tokenizer_path(model, adapters, &from);
     if (status == WEFT_OK)
         status = first_of(adapters, find_chat, NULL, &found);
     const bool own = status == WEFT_OK && (found || strcmp(from, model) != 0);

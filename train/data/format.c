@@ -1,21 +1,16 @@
-/* train/data/format.c -- the names of row kinds and policies, and the format of a file from its
+/* train/data/format.c -- the names of row kinds, and the format of a file from its
  * contents. */
 #include <string.h>
 
 #include "core/io/json.h"
 #include "train/data/dataset.h"
+#include "weft/tool/options.h"
 
 const char *weft_row_kind_name(weft_row_kind kind)
 {
     static const char *const names[] = {"messages", "sharegpt", "preference", "completion",
                                         "alpaca",   "question", "text"};
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "none";
-}
-
-const char *weft_long_samples_name(weft_long_samples policy)
-{
-    static const char *const names[] = {"keep-head", "keep-tail", "split", "drop", "refuse"};
-    return (size_t)policy < sizeof names / sizeof *names ? names[policy] : "none";
 }
 
 /* ---- by name -------------------------------------------------------------------------------- */

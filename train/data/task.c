@@ -9,6 +9,8 @@
 #include "train/data/chat.h"
 #include "train/data/reader.h"
 #include "weft/memory.h"
+#include "weft/tool/data.h"
+#include "weft/tool/options.h"
 
 /* What rows are added to. */
 typedef struct target {

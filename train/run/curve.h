@@ -3,7 +3,7 @@
 #define WEFT_TRAIN_CURVE_H
 
 #include "core/io/text.h"
-#include "weft/run.h"
+#include "weft/tool/run.h"
 
 /* Appends a figure of a page: 1 to WEFT_MOST_HISTORIES curves with their values for the page's
  * script. `styles` (n): the color and dashes of each, below WEFT_MOST_HISTORIES (page.css). */

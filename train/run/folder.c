@@ -22,6 +22,7 @@
 #include "train/run/place.h"
 #include "train/run/settings.h"
 #include "train/trainer.h"
+#include "weft/tool/run.h"
 #include "weft/version.h"
 
 struct weft__run {

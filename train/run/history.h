@@ -3,7 +3,7 @@
 #define WEFT_TRAIN_RUN_HISTORY_H
 
 #include "core/io/json.h"
-#include "weft/run.h"
+#include "weft/tool/run.h"
 
 /* A text that the run generated. */
 typedef struct weft__said {

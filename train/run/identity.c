@@ -17,6 +17,7 @@
 #include "train/run/contents.h"
 #include "train/run/settings.h"
 #include "train/run/sums.h"
+#include "weft/tool/run.h"
 
 /* Of large files only this many blocks are hashed, spread over the file. */
 enum { BLOCK = 1 << 16, BLOCKS = 32 };

@@ -14,6 +14,7 @@
 #include "core/io/text.h"
 #include "core/list.h"
 #include "train/run/number.h"
+#include "weft/tool/run.h"
 
 /* The points of a curve. */
 typedef struct series {

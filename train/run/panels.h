@@ -4,7 +4,7 @@
 #define WEFT_TRAIN_RUN_PANELS_H
 
 #include "core/io/text.h"
-#include "weft/run.h"
+#include "weft/tool/run.h"
 
 /* Draws every panel of which a run has at least two points. `labels`: (n) of the runs. */
 void weft__panels_draw(weft__text *t, weft_history *const *runs, const char *const *labels, int n);

@@ -15,6 +15,7 @@
 #include "train/run/journal.h"
 #include "train/run/place.h"
 #include "weft/memory.h"
+#include "weft/tool/run.h"
 
 /* run.json is deleted last, so that an interrupted deletion can be repeated. */
 static const char *const names[] = {"last",

@@ -3,7 +3,7 @@
 #define WEFT_TRAIN_RUN_REPORT_H
 
 #include "core/io/text.h"
-#include "weft/run.h"
+#include "weft/tool/run.h"
 
 /* "storyteller on tales.jsonl", from the last components of the paths; not escaped. */
 void weft__report_title(weft__text *t, const weft_history *run);

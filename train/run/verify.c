@@ -1,5 +1,5 @@
 /* train/run/verify.c -- checks a run: compares its inputs, and repeats some of its updates. */
-#include "weft/verify.h"
+#include "weft/tool/verify.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "train/run/contents.h"
 #include "train/run/number.h"
 #include "train/run/repeat.h"
+#include "weft/tool/run.h"
 
 /* The most seconds of training that are repeated unless the caller names where to begin. */
 enum { MOST_SECONDS = 900 };

@@ -1,7 +1,7 @@
-/* weft/verify.h -- checks a training run: whether its inputs are unchanged, and whether repeating a
- * stretch of it gives the same bytes. */
-#ifndef WEFT_VERIFY_H
-#define WEFT_VERIFY_H
+/* weft/tool/verify.h -- checks a training run: whether its inputs are unchanged, and whether
+ * repeating a stretch of it gives the same bytes. Unstable. */
+#ifndef WEFT_TOOL_VERIFY_H
+#define WEFT_TOOL_VERIFY_H
 
 #include "weft/train.h"
 

@@ -1,7 +1,7 @@
-/* weft/run.h -- the folder of a training run: its report, its records, and several runs side by
- * side. */
-#ifndef WEFT_RUN_H
-#define WEFT_RUN_H
+/* weft/tool/run.h -- the folder of a training run: its report, its records, and several runs side
+ * by side. Unstable. */
+#ifndef WEFT_TOOL_RUN_H
+#define WEFT_TOOL_RUN_H
 
 #include <stdbool.h>
 

@@ -1,14 +1,14 @@
-/* weft/trace.h -- timelines of threads, evaluations, kernels and submissions.
+/* weft/timeline.h -- timelines of threads, evaluations, kernels and submissions.
  *
  *     weft_device_profile(device, true);
- *     weft_trace_start();
+ *     weft_timeline_start();
  *     ... // compute
- *     weft_trace_save("trace.json"); // opens in chrome://tracing and in Perfetto
+ *     weft_timeline_save("trace.json"); // opens in chrome://tracing and in Perfetto
  *
  * Profiled devices (weft/backend.h) record their kernels.
  */
-#ifndef WEFT_TRACE_H
-#define WEFT_TRACE_H
+#ifndef WEFT_TIMELINE_H
+#define WEFT_TIMELINE_H
 
 #include "weft/op.h"
 
@@ -30,26 +30,26 @@ typedef struct weft_span {
 
 /* Discards recorded spans and starts recording. Keeps at most 2 million spans and counts the rest.
  */
-WEFT_API void weft_trace_start(void);
-WEFT_API bool weft_trace_is_on(void);
+WEFT_API void weft_timeline_start(void);
+WEFT_API bool weft_timeline_is_on(void);
 
 /* Adds a span if a trace is being recorded. Thread-safe. */
-WEFT_API void weft_trace_add(const weft_span *span) WEFT_NONNULL(1);
+WEFT_API void weft_timeline_add(const weft_span *span) WEFT_NONNULL(1);
 
 /* The current time on the clock of weft_span. */
-WEFT_API int64_t weft_trace_now(void);
+WEFT_API int64_t weft_timeline_now(void);
 
 /* The op of the kernel that the calling thread runs for a profiled device; "" outside kernels. The
  * string stays valid while the op is registered. */
-WEFT_API const char *weft_trace_kernel(void);
+WEFT_API const char *weft_timeline_kernel(void);
 
 /* Stops recording and writes the spans as Chrome trace events, in JSON: threads under pid 1,
- * devices under pid 2, microseconds since weft_trace_start. WEFT_INVALID if no trace is being
+ * devices under pid 2, microseconds since weft_timeline_start. WEFT_INVALID if no trace is being
  * recorded; WEFT_IO; WEFT_MEMORY. */
-WEFT_NODISCARD WEFT_API weft_status weft_trace_save(const char *path);
+WEFT_NODISCARD WEFT_API weft_status weft_timeline_save(const char *path);
 
 /* Stops recording and discards the spans. */
-WEFT_API void weft_trace_stop(void);
+WEFT_API void weft_timeline_stop(void);
 
 #ifdef __cplusplus
 }

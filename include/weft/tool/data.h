@@ -1,0 +1,28 @@
+/* weft/tool/data.h -- data as the command measures it. Unstable. */
+#ifndef WEFT_TOOL_DATA_H
+#define WEFT_TOOL_DATA_H
+
+#include "weft/objective.h"
+#include "weft/task.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Joins the texts of n sources: of files that are one text, and of rows with "text", each of which
+ * ends a line. The caller frees *text with weft_free. Fails as weft_task_rows_load, also for rows
+ * of other kinds. */
+WEFT_NODISCARD WEFT_API weft_status weft_data_text(const weft_data_source *sources, int n,
+                                                   const weft_task_options *options, char **text,
+                                                   size_t *length) WEFT_NONNULL(1, 4, 5);
+
+/* Makes a batch of samples one of the objective's examples, with zeros in the columns that it
+ * reads and the batch lacks, to measure memory and time. Fails only when out of memory. */
+WEFT_NODISCARD WEFT_API weft_status weft_batch_complete(weft_batch *batch,
+                                                        const weft_objective *objective)
+    WEFT_NONNULL(1, 2);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
