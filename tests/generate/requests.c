@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/generated.h"
 
 void requests_make(requests *s, weft_model *model, int n, size_t longest, const size_t *lengths,
                    const int64_t *most)
@@ -50,31 +51,19 @@ void requests_run(weft_running_batch *b)
     }
 }
 
-typedef struct tokens {
-    int32_t ids[512];
-    size_t n;
-} tokens;
-
-static bool collect(void *context, const weft_generated *token)
-{
-    tokens *t = context;
-    if (token->id >= 0 && t->n < sizeof t->ids / sizeof *t->ids)
-        t->ids[t->n++] = token->id;
-    return true;
-}
-
 void requests_compare(const requests *s, int first, int end)
 {
     for (int i = first; i < end; i++) {
         const weft_prompt *p = &s->requests[i].prompt;
         const weft_generated_row *r = &s->results[i];
         weft_generate_options o = s->options[i];
-        tokens t = {.n = 0};
+        generated t = {.n = 0};
         o.cancel = NULL;
         o.prompt_cache = NULL;
-        CHECK_OK(weft_generate(s->model, NULL, p->ids, p->n, &o, collect, &t, NULL));
+        CHECK_OK(weft_generate(s->model, NULL, p->ids, p->n, &o, generated_collect, &t, NULL));
         if (CHECK_OK(r->status) &&
-            CHECK(r->n == t.n || (r->n < t.n && r->stats.reason == WEFT_FINISH_CANCELLED)))
+            CHECK(r->n == (size_t)t.n ||
+                  (r->n < (size_t)t.n && r->stats.reason == WEFT_FINISH_CANCELLED)))
             CHECK_BYTES(r->ids, t.ids, r->n * sizeof *t.ids);
     }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/generated.h"
 #include "tests/support/models.h"
 #include "weft/batch.h"
 
@@ -35,31 +36,14 @@ static void make_requests(weft_model *model, some *s)
     }
 }
 
-/* What a request gives alone. */
-typedef struct tokens {
-    int32_t ids[MOST];
-    double logprobs[MOST];
-    int n;
-    weft_generate_stats stats;
-} tokens;
-
-static bool collect(void *context, const weft_generated *token)
-{
-    tokens *t = context;
-    if (token->id >= 0 && t->n < MOST) {
-        t->logprobs[t->n] = token->logprob;
-        t->ids[t->n++] = token->id;
-    }
-    return true;
-}
-
 static void compare(weft_model *model, const some *s, const weft_generated_row *results,
                     double tolerance)
 {
     for (int i = 0; i < N; i++) {
-        tokens t = {0};
+        generated t = {0};
         const weft_prompt *p = &s->requests[i].prompt;
-        CHECK_OK(weft_generate(model, NULL, p->ids, p->n, &s->options[i], collect, &t, &t.stats));
+        CHECK_OK(weft_generate(model, NULL, p->ids, p->n, &s->options[i], generated_collect, &t,
+                               &t.stats));
         if (!CHECK_OK(results[i].status) || !CHECK_EQ_INT(results[i].n, t.n))
             continue;
         CHECK_BYTES(results[i].ids, t.ids, (size_t)t.n * sizeof *t.ids);
@@ -303,8 +287,9 @@ static void texts_stop_by_themselves(void)
     if (model == NULL)
         return;
     make_requests(model, &s);
-    tokens whole = {0};
-    CHECK_OK(weft_generate(model, NULL, s.ids[2], 1, &s.options[2], collect, &whole, NULL));
+    generated whole = {0};
+    CHECK_OK(
+        weft_generate(model, NULL, s.ids[2], 1, &s.options[2], generated_collect, &whole, NULL));
     int at = 5; /* a token that does not come before */
     for (int i = 0; i < at; i++) {
         if (whole.ids[i] == whole.ids[at])
@@ -442,12 +427,12 @@ static void constrained_texts_are_those_alone(void)
     CHECK_CONTAINS(results[N - 1].message, "the limit of max_tokens is 2");
     CHECK_EQ_INT(results[N - 1].stats.tokens, 0);
     for (int i = 0; i < N - 1; i++) {
-        tokens t = {0};
+        generated t = {0};
         const weft_prompt *p = &s.requests[i].prompt;
         if (constraints[i])
             CHECK_OK(weft_constraint_reset(constraints[i]));
-        CHECK_OK(
-            weft_generate(model, tokenizer, p->ids, p->n, &s.options[i], collect, &t, &t.stats));
+        CHECK_OK(weft_generate(model, tokenizer, p->ids, p->n, &s.options[i], generated_collect, &t,
+                               &t.stats));
         if (CHECK_OK(results[i].status) && CHECK_EQ_INT(results[i].n, t.n))
             CHECK_BYTES(results[i].ids, t.ids, (size_t)t.n * sizeof *t.ids);
         CHECK_EQ_INT(results[i].stats.detail, t.stats.detail);
@@ -501,7 +486,7 @@ typedef struct job {
     struct job *next; /* added with the first token */
     weft_generate_request request;
     weft_generated_row result;
-    tokens tokens;
+    generated tokens;
 } job;
 
 static bool take(void *context, const weft_generated *token)
@@ -510,7 +495,7 @@ static bool take(void *context, const weft_generated *token)
     CHECK_EQ_INT(j->result.stats.reason, WEFT_FINISH_NONE);
     if (next)
         CHECK_OK(weft_running_batch_add(j->batch, &next->request, take, next, &next->result));
-    return collect(&j->tokens, token);
+    return generated_collect(&j->tokens, token);
 }
 
 /* Moves the result to results[index], and frees the job. */

@@ -6,6 +6,7 @@
 
 #include "generate/batch.h"
 #include "tests/check.h"
+#include "tests/support/generated.h"
 #include "tests/support/models.h"
 #include "weft/weft.h"
 
@@ -191,19 +192,6 @@ static void misuse_is_refused(void)
 
 /* ---- the rows of a batch --------------------------------------------------------------------- */
 
-typedef struct text {
-    int32_t ids[64];
-    size_t n;
-} text;
-
-static bool collect(void *context, const weft_generated *token)
-{
-    text *t = context;
-    if (token->id >= 0 && t->n < sizeof t->ids / sizeof *t->ids)
-        t->ids[t->n++] = token->id;
-    return true;
-}
-
 /* Fills memory nearly up to a limit, so that caches are planned with 256 tokens, or frees it. */
 static void shorten_memory(weft_array **ballast, bool shorten)
 {
@@ -266,13 +254,13 @@ static void rows_have_caches_of_one_size(void)
         CHECK_EQ_INT(other, k & CACHED && !is_short);
         for (int i = 0; i < 2; i++) {
             weft_generate_options alone = options[i];
-            text t = {.n = 0};
+            generated t = {.n = 0};
             alone.prompt_cache = NULL;
             alone.cache.max_context = is_short != (other && i == 1) ? SMALL : 0;
-            CHECK_OK(
-                weft_generate(model, NULL, ids, requests[i].prompt.n, &alone, collect, &t, NULL));
+            CHECK_OK(weft_generate(model, NULL, ids, requests[i].prompt.n, &alone,
+                                   generated_collect, &t, NULL));
             if (CHECK_OK(results[i].status) && CHECK_EQ_INT(results[i].n, t.n))
-                CHECK_BYTES(results[i].ids, t.ids, t.n * sizeof *t.ids);
+                CHECK_BYTES(results[i].ids, t.ids, (size_t)t.n * sizeof *t.ids);
         }
         weft_generated_rows_free(results, 2);
         weft_prompt_cache_free(cache);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "tests/check.h"
+#include "tests/support/generated.h"
 #include "tests/support/models.h"
 #include "weft/generate.h"
 #include "weft/memory.h"
@@ -19,35 +20,13 @@ static bool ready(void)
     return storyteller(&model, &tokenizer);
 }
 
-typedef struct tokens {
-    int32_t ids[MOST];
-    double logprobs[MOST];
-    int n;
-    int cancel_at; /* after so many; 0: never */
-    weft_cancel *cancel;
-    char text[8192];
-} tokens;
-
-static bool collect(void *context, const weft_generated *token)
-{
-    tokens *t = context;
-    strncat(t->text, token->text, sizeof t->text - strlen(t->text) - 1);
-    if (token->id >= 0 && t->n < MOST) {
-        t->logprobs[t->n] = token->logprob;
-        t->ids[t->n++] = token->id;
-    }
-    if (t->cancel_at > 0 && t->n == t->cancel_at)
-        weft_cancel_set(t->cancel);
-    return true;
-}
-
 static const int32_t once[] = {2010, 370, 627, 258, 550, 451, 309}; /* Once upon a time there was */
 enum { ONCE = (int)(sizeof once / sizeof *once) };
 
-static weft_generate_stats generate(const weft_generate_options *o, tokens *t)
+static weft_generate_stats generate(const weft_generate_options *o, generated *t)
 {
     weft_generate_stats stats = {0};
-    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, o, collect, t, &stats));
+    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, o, generated_collect, t, &stats));
     return stats;
 }
 
@@ -64,8 +43,8 @@ static void half_a_character_in_the_prompt_is_completed(void)
             .max_tokens = 1,
             .ignore_eos = true,
             .sampler = {.bias_ids = &ids[1], .bias_values = &certain, .n_bias = 1}};
-        tokens t = {0};
-        CHECK_OK(weft_generate(model, tokenizer, ids, 1, &o, collect, &t, NULL));
+        generated t = {0};
+        CHECK_OK(weft_generate(model, tokenizer, ids, 1, &o, generated_collect, &t, NULL));
         CHECK_EQ_INT(t.n, 1);
         CHECK_EQ_INT(t.ids[0], ids[1]);
         CHECK_STR(t.text, "\xc3\xa9");
@@ -81,7 +60,7 @@ static void cancelling_stops_at_the_token(void)
     if (!ready())
         return;
     for (int64_t ahead = 1; ahead <= 4; ahead += 3) {
-        tokens whole = {0}, part = {.cancel_at = 6, .cancel = weft_cancel_new()};
+        generated whole = {0}, part = {.cancel_at = 6, .cancel = weft_cancel_new()};
         weft_generate_options o = {.max_tokens = 20, .ignore_eos = true, .tokens_per_eval = ahead};
         generate(&o, &whole);
         o.cancel = part.cancel;
@@ -112,7 +91,7 @@ static void another_thread_cancels(void)
     weft_cancel *cancel = weft_cancel_new();
     weft_generate_options o = {
         .max_tokens = 900, .ignore_eos = true, .cancel = cancel, .no_cache = true};
-    tokens t = {0};
+    generated t = {0};
     pthread_t thread;
     if (!CHECK_EQ_INT(pthread_create(&thread, NULL, set_soon, cancel), 0))
         return;
@@ -136,7 +115,7 @@ static void the_timeout_ends_generation(void)
 {
     if (!ready())
         return;
-    tokens t = {0};
+    generated t = {0};
     weft_generate_options o = {
         .max_tokens = 900, .ignore_eos = true, .timeout = 0.05, .no_cache = true};
     weft_generate_stats stats = generate(&o, &t);
@@ -166,10 +145,10 @@ static void the_timeout_ends_generation(void)
 
 static void same_tokens(weft_generate_options o)
 {
-    tokens one = {0};
+    generated one = {0};
     const weft_generate_stats wanted = generate(&o, &one);
     for (int64_t n = 2; n <= 16; n *= 2) {
-        tokens many = {0};
+        generated many = {0};
         o.tokens_per_eval = n;
         const weft_generate_stats got = generate(&o, &many);
         CHECK_EQ_INT(many.n, one.n);
@@ -188,7 +167,7 @@ static void several_tokens_per_evaluation_are_the_same(void)
 {
     if (!ready())
         return;
-    tokens t = {0};
+    generated t = {0};
     same_tokens((weft_generate_options){.max_tokens = 41, .ignore_eos = true, .logprobs = true});
     same_tokens((weft_generate_options){.max_tokens = 3});
     same_tokens((weft_generate_options){
@@ -214,7 +193,7 @@ static void a_document_ends_the_text(void)
                                                   &constraint)))
         return;
     for (int drawn = 0; drawn < 2; drawn++) {
-        tokens all[3] = {0};
+        generated all[3] = {0};
         for (int way = 0; way < 3; way++) {
             const weft_generate_options o = {.max_tokens = 40,
                                              .seed = 3,

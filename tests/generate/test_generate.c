@@ -9,6 +9,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "tests/support/generated.h"
 #include "tests/support/models.h"
 
 enum { MOST = 128 };
@@ -21,32 +22,13 @@ static bool ready(void)
     return storyteller(&model, &tokenizer);
 }
 
-typedef struct tokens {
-    int32_t ids[MOST];
-    double logprobs[MOST];
-    int n;
-    int most; /* the callback stops after so many; 0: never */
-    char text[4096];
-} tokens;
-
-static bool collect(void *context, const weft_generated *token)
-{
-    tokens *t = context;
-    strncat(t->text, token->text, sizeof t->text - strlen(t->text) - 1);
-    if (token->id >= 0 && t->n < MOST) {
-        t->logprobs[t->n] = token->logprob;
-        t->ids[t->n++] = token->id;
-    }
-    return t->most == 0 || t->n < t->most;
-}
-
 static const int32_t once[] = {2010, 370, 627, 258, 550, 451, 309}; /* Once upon a time there was */
 enum { ONCE = (int)(sizeof once / sizeof *once) };
 
-static weft_generate_stats generate(const weft_generate_options *o, tokens *t)
+static weft_generate_stats generate(const weft_generate_options *o, generated *t)
 {
     weft_generate_stats stats = {0};
-    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, o, collect, t, &stats));
+    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, o, generated_collect, t, &stats));
     return stats;
 }
 
@@ -82,10 +64,11 @@ static void greedy_tokens_are_the_reference(void)
         int32_t prompt[MOST], wanted[MOST];
         int n = read_ids(&one, "prompt_ids", prompt), all = read_ids(&one, "greedy_ids", wanted);
         for (int no_cache = 0; no_cache < 2; no_cache++) {
-            tokens t = {0};
+            generated t = {0};
             const weft_generate_options o = {
                 .max_tokens = all - n, .ignore_eos = true, .no_cache = no_cache != 0};
-            CHECK_OK(weft_generate(model, tokenizer, prompt, (size_t)n, &o, collect, &t, NULL));
+            CHECK_OK(weft_generate(model, tokenizer, prompt, (size_t)n, &o, generated_collect, &t,
+                                   NULL));
             CHECK_EQ_INT(t.n, all - n);
             CHECK_BYTES(t.ids, wanted + n, (size_t)(all - n) * sizeof *wanted);
         }
@@ -98,7 +81,7 @@ static void chunks_change_nothing(void)
 {
     if (!ready())
         return;
-    tokens whole = {0}, pieces = {0}, ones = {0};
+    generated whole = {0}, pieces = {0}, ones = {0};
     generate(&(weft_generate_options){.max_tokens = 24, .logprobs = true}, &whole);
     generate(&(weft_generate_options){.max_tokens = 24, .logprobs = true, .prefill = 3}, &pieces);
     generate(&(weft_generate_options){.max_tokens = 24, .logprobs = true, .prefill = 1}, &ones);
@@ -118,7 +101,7 @@ static bool on_device(void)
  * where the caches grow. A device parts its sums by the room there is in the caches. */
 static void same_as_graphs(weft_generate_options o, int64_t compiles)
 {
-    tokens fast = {0}, graphs = {0};
+    generated fast = {0}, graphs = {0};
     weft_generate_stats stats = generate(&o, &fast);
     CHECK_EQ_INT(stats.compiles, compiles);
     o.no_compile = true;
@@ -178,7 +161,7 @@ static void logprobs_are_those_of_the_model(void)
 {
     if (!ready())
         return;
-    tokens t = {0};
+    generated t = {0};
     generate(&(weft_generate_options){.max_tokens = 1,
                                       .logprobs = true,
                                       .sampler = {.temperature = 3, .top_k = 2}},
@@ -198,7 +181,7 @@ static void the_seed_decides(void)
     if (!ready())
         return;
     weft_generate_options o = {.max_tokens = 32, .sampler = {.temperature = 1}, .seed = 4};
-    tokens first = {0}, second = {0}, other = {0};
+    generated first = {0}, second = {0}, other = {0};
     generate(&o, &first);
     generate(&o, &second);
     o.seed = 5;
@@ -217,7 +200,7 @@ static void the_penalty_sees_prompt_and_text(void)
 {
     if (!ready())
         return;
-    tokens t = {0};
+    generated t = {0};
     generate(&(weft_generate_options){.max_tokens = 48,
                                       .ignore_eos = true,
                                       .sampler = {.repetition_penalty = 1e6}},
@@ -240,7 +223,7 @@ static void lists_and_counts_reach_the_draw(void)
 {
     if (!ready())
         return;
-    tokens t = {0};
+    generated t = {0};
     generate(&(weft_generate_options){.max_tokens = 48,
                                       .ignore_eos = true,
                                       .sampler = {.frequency_penalty = 50}},
@@ -281,7 +264,7 @@ static void generation_ends_at_stop_tokens(void)
 {
     if (!ready())
         return;
-    tokens t = {0};
+    generated t = {0};
     weft_generate_stats s = generate(&(weft_generate_options){.max_tokens = 10}, &t);
     CHECK_EQ_INT(s.reason, WEFT_FINISH_LENGTH);
     CHECK_EQ_INT(s.tokens, 10);
@@ -314,15 +297,16 @@ static void stops_at_the_last_position(void)
     static int32_t prompt[1025];
     for (int i = 0; i < 1025; i++)
         prompt[i] = once[i % ONCE];
-    tokens t = {0};
+    generated t = {0};
     weft_generate_stats s;
     const weft_generate_options o = {.max_tokens = 50, .ignore_eos = true};
-    CHECK_OK(weft_generate(model, NULL, prompt, 1020, &o, collect, &t, &s));
+    CHECK_OK(weft_generate(model, NULL, prompt, 1020, &o, generated_collect, &t, &s));
     CHECK_EQ_INT(s.reason, WEFT_FINISH_LENGTH);
     CHECK_EQ_INT(s.detail, WEFT_FINISH_POSITIONS);
     CHECK_EQ_INT(s.tokens, 5);
     CHECK_STR(t.text, "");
-    CHECK_STATUS(weft_generate(model, NULL, prompt, 1025, &o, collect, &t, &s), WEFT_INVALID);
+    CHECK_STATUS(weft_generate(model, NULL, prompt, 1025, &o, generated_collect, &t, &s),
+                 WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "1025");
 }
 
@@ -364,7 +348,7 @@ static void texts_of_tokens_join_to_the_decoded_text(void)
 {
     if (!ready())
         return;
-    tokens t = {0};
+    generated t = {0};
     generate(&(weft_generate_options){.max_tokens = 100,
                                       .ignore_eos = true,
                                       .sampler = {.temperature = 1.5}},
@@ -433,10 +417,10 @@ static void every_allocation_may_fail(void)
     uint64_t n = 0, made;
     int failures = 0;
     do {
-        tokens t = {0};
+        generated t = {0};
         weft_memory_clear_cache();
         weft_memory_fail_at(++n);
-        weft_status status = weft_generate(small, NULL, prompt, 3, &o, collect, &t, NULL);
+        weft_status status = weft_generate(small, NULL, prompt, 3, &o, generated_collect, &t, NULL);
         made = weft_memory_fail_at(0);
         failures += status != WEFT_OK;
         if (status == WEFT_OK)

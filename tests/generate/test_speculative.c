@@ -5,28 +5,12 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/generated.h"
 #include "tests/support/models.h"
 #include "weft/generate.h"
 #include "weft/op.h"
 
 enum { MOST = 64, PROMPT = 24 };
-
-typedef struct tokens {
-    int32_t ids[MOST];
-    double logprobs[MOST];
-    int n;
-    weft_generate_stats stats;
-} tokens;
-
-static bool collect(void *context, const weft_generated *token)
-{
-    tokens *t = context;
-    if (token->id >= 0 && t->n < MOST) {
-        t->logprobs[t->n] = token->logprob;
-        t->ids[t->n++] = token->id;
-    }
-    return true;
-}
 
 static int32_t prompt[PROMPT];
 
@@ -45,14 +29,14 @@ static weft_model *open_model(const char *family)
     return fixture_model(family);
 }
 
-static tokens generate(weft_model *model, const weft_generate_options *o)
+static generated generate(weft_model *model, const weft_generate_options *o)
 {
-    tokens t = {0};
-    CHECK_OK(weft_generate(model, NULL, prompt, PROMPT, o, collect, &t, &t.stats));
+    generated t = {0};
+    CHECK_OK(weft_generate(model, NULL, prompt, PROMPT, o, generated_collect, &t, &t.stats));
     return t;
 }
 
-static void same(const tokens *a, const tokens *b, double tolerance)
+static void same(const generated *a, const generated *b, double tolerance)
 {
     CHECK_EQ_INT(a->n, b->n);
     CHECK_BYTES(a->ids, b->ids, sizeof a->ids);
@@ -79,13 +63,13 @@ static void greedy_tokens_are_those_without_a_draft(void)
                                    .sampler.repetition_penalty = i % 2 ? 1.2 : 0};
         if (model == NULL || draft == NULL)
             continue;
-        const tokens plain = generate(model, &o);
+        const generated plain = generate(model, &o);
         CHECK_EQ_INT(plain.stats.drafted, 0);
         for (int64_t n = 1; n <= 6; n += 5) {
             o.draft = draft;
             o.draft_tokens = n;
             o.prefill = n;
-            const tokens t = generate(model, &o);
+            const generated t = generate(model, &o);
             same(&t, &plain, 1e-4);
             CHECK(t.stats.drafted > 0);
             CHECK(t.stats.accepted < t.stats.drafted);
@@ -104,15 +88,15 @@ static void a_model_accepts_its_own_proposals(void)
         weft_generate_options o = {.max_tokens = 41, .ignore_eos = true};
         if (model == NULL)
             continue;
-        const tokens plain = generate(model, &o);
+        const generated plain = generate(model, &o);
         o.draft = model;
-        const tokens t = generate(model, &o);
+        const generated t = generate(model, &o);
         same(&t, &plain, 0);
         CHECK_EQ_INT(t.stats.drafted, 32);
         CHECK_EQ_INT(t.stats.accepted, 32);
         /* 1 + 7 x 5 tokens, then four: three proposals and the one that the round gives. */
         o.max_tokens = 40;
-        const tokens shorter = generate(model, &o);
+        const generated shorter = generate(model, &o);
         CHECK_EQ_INT(shorter.stats.drafted, 31);
         CHECK_EQ_INT(shorter.stats.accepted, 31);
         weft_model_free(model);
@@ -126,10 +110,10 @@ static void what_was_said_before_is_proposed(void)
     weft_generate_options o = {.max_tokens = 60, .ignore_eos = true};
     if (model == NULL)
         return;
-    const tokens plain = generate(model, &o);
+    const generated plain = generate(model, &o);
     for (int64_t n = 1; n <= 3; n++) {
         o.ngram = n;
-        const tokens t = generate(model, &o);
+        const generated t = generate(model, &o);
         same(&t, &plain, 0);
         CHECK(n > 1 || t.stats.drafted > 0);
     }
@@ -142,7 +126,7 @@ static void a_text_ends_at_the_same_token_as_without_a_draft(void)
     weft_generate_options o = {.max_tokens = 40, .ignore_eos = true};
     if (model == NULL || draft == NULL)
         return;
-    const tokens plain = generate(model, &o);
+    const generated plain = generate(model, &o);
     int at = 7; /* a token that does not come before */
     for (int i = 0; i < at; i++) {
         if (plain.ids[i] == plain.ids[at])
@@ -150,14 +134,14 @@ static void a_text_ends_at_the_same_token_as_without_a_draft(void)
     }
     o.stop = &plain.ids[at];
     o.n_stop = 1;
-    const tokens without = generate(model, &o);
+    const generated without = generate(model, &o);
     o.draft = model;
-    const tokens with = generate(model, &o);
+    const generated with = generate(model, &o);
     same(&with, &without, 0);
     CHECK_EQ_INT(with.n, at);
     CHECK_EQ_INT(with.stats.detail, WEFT_FINISH_TOKEN);
     for (int64_t n = 1; n < 8; n++) {
-        const tokens t = generate(
+        const generated t = generate(
             model, &(weft_generate_options){.max_tokens = n, .ignore_eos = true, .draft = draft});
         CHECK_EQ_INT(t.n, n);
         CHECK_BYTES(t.ids, plain.ids, (size_t)n * sizeof *t.ids);
@@ -219,7 +203,7 @@ static void enumerate(weft_model *model, const weft_generate_options *o, texts *
     weft_free(p);
 }
 
-static void count(texts *all, const tokens *t)
+static void count(texts *all, const generated *t)
 {
     for (int i = 0; i < all->n; i++) {
         if (memcmp(all->ids[i] + PROMPT, t->ids, (size_t)t->n * sizeof *t->ids) == 0) {
@@ -239,7 +223,7 @@ static void chi_square(weft_model *model, weft_generate_options o, int runs, dou
     enumerate(model, &o, &all);
     for (int i = 0; i < runs; i++) {
         o.seed = (uint64_t)i * 7919;
-        const tokens t = generate(model, &o);
+        const generated t = generate(model, &o);
         CHECK_EQ_INT(t.n, o.max_tokens);
         count(&all, &t);
         drafted += t.stats.drafted;
@@ -333,7 +317,7 @@ static void proposals_of_an_equal_draft_are_always_accepted(void)
                                      .ignore_eos = true,
                                      .seed = 5,
                                      .draft = model};
-    const tokens a = generate(model, &o), b = generate(model, &o);
+    const generated a = generate(model, &o), b = generate(model, &o);
     same(&a, &b, 0); /* the same seed, the same text */
     CHECK(a.stats.accepted >= a.stats.drafted - 1);
     weft_model_free(model);
@@ -346,13 +330,13 @@ static void caches_and_compiling_change_nothing(void)
     weft_generate_options o = {.max_tokens = 40, .ignore_eos = true, .logprobs = true};
     if (model == NULL || draft == NULL)
         return;
-    const tokens plain = generate(model, &o);
+    const generated plain = generate(model, &o);
     for (int way = 0; way < 8; way++) {
         o.no_compile = way & 1;
         o.no_cache = way & 2;
         o.draft = way & 4 ? NULL : draft;
         o.ngram = way & 4 ? 1 : 0;
-        const tokens t = generate(model, &o);
+        const generated t = generate(model, &o);
         same(&t, &plain, 1e-4);
         CHECK(t.stats.drafted > 0);
     }
@@ -385,9 +369,9 @@ static void bounded_caches_give_the_same(void)
         .max_tokens = 60, .ignore_eos = true, .cache = {.max_context = 24, .sink_tokens = 2}};
     if (model == NULL || draft == NULL)
         return;
-    const tokens plain = generate(model, &o);
+    const generated plain = generate(model, &o);
     o.draft = draft;
-    const tokens t = generate(model, &o);
+    const generated t = generate(model, &o);
     same(&t, &plain, 0);
     CHECK(t.stats.accepted < t.stats.drafted);
     weft_model_free(model);

@@ -6,6 +6,7 @@
 
 #include "generate/stops.h"
 #include "tests/check.h"
+#include "tests/support/generated.h"
 #include "tests/support/models.h"
 
 enum { MOST = 64 };
@@ -165,21 +166,6 @@ static void empty_texts_are_refused(void)
 
 /* ---- in weft_generate ----------------------------------------------------------------------- */
 
-typedef struct tokens {
-    int32_t ids[MOST];
-    int n;
-    char text[1024];
-} tokens;
-
-static bool collect(void *context, const weft_generated *token)
-{
-    tokens *t = context;
-    strncat(t->text, token->text, sizeof t->text - strlen(t->text) - 1);
-    if (token->id >= 0 && t->n < MOST)
-        t->ids[t->n++] = token->id;
-    return true;
-}
-
 static weft_model *model;
 static weft_tokenizer *tokenizer;
 
@@ -196,22 +182,22 @@ static void generation_ends_before_the_stop_text(void)
 {
     if (!ready())
         return;
-    tokens whole = {0};
+    generated whole = {0};
     weft_generate_options o = {.max_tokens = 14, .ignore_eos = true};
     weft_generate_stats stats;
-    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, collect, &whole, &stats));
+    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, generated_collect, &whole, &stats));
     const size_t length = strlen(whole.text);
     CHECK(length > 30);
     for (size_t at = 0; at + 9 <= length; at += 2) {
         char stop[10] = {0};
         const char *const texts[] = {stop};
         memcpy(stop, whole.text + at, 1 + at % 9);
-        tokens t = {0};
+        generated t = {0};
         o.stop_texts = texts;
         o.n_stop_texts = 1;
         o.include_stop_text = at % 4 == 0;
         o.tokens_per_eval = 1 + (int64_t)at % 3;
-        CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, collect, &t, &stats));
+        CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, generated_collect, &t, &stats));
         const size_t end = (size_t)(strstr(whole.text, stop) - whole.text) +
                            (o.include_stop_text ? strlen(stop) : 0);
         CHECK_EQ_INT(strlen(t.text), end);
@@ -221,7 +207,8 @@ static void generation_ends_before_the_stop_text(void)
         CHECK_EQ_INT(stats.detail, WEFT_FINISH_TEXT);
         CHECK_EQ_INT(stats.tokens, t.n);
     }
-    CHECK_STATUS(weft_generate(model, NULL, once, ONCE, &o, collect, &whole, &stats), WEFT_INVALID);
+    CHECK_STATUS(weft_generate(model, NULL, once, ONCE, &o, generated_collect, &whole, &stats),
+                 WEFT_INVALID);
 }
 
 /* Characters of several bytes, which this vocabulary writes as several tokens. */
@@ -233,10 +220,10 @@ static void characters_of_several_tokens_stop_too(void)
     if (!ready() || !CHECK_OK(weft_constraint_new(tokenizer, schema, strlen(schema), "schema", NULL,
                                                   &constraint)))
         return;
-    tokens t = {0};
+    generated t = {0};
     weft_generate_stats stats;
     weft_generate_options o = {.max_tokens = 40, .constraint = constraint};
-    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, collect, &t, &stats));
+    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, generated_collect, &t, &stats));
     CHECK_STR(t.text, "\"a\xE2\x82\xAC\xE2\x82\xAD\xF0\x9F\x98\x80z\"");
     const int all = t.n;
     CHECK(all > 10);
@@ -244,7 +231,7 @@ static void characters_of_several_tokens_stop_too(void)
     o.stop_texts = texts;
     o.n_stop_texts = 1;
     CHECK_OK(weft_constraint_reset(constraint));
-    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, collect, &t, &stats));
+    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, generated_collect, &t, &stats));
     CHECK_STR(t.text, "\"a\xE2\x82\xAC");
     CHECK_EQ_INT(stats.detail, WEFT_FINISH_TEXT);
     CHECK(t.n > 3 && t.n < all - 5);

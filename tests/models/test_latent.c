@@ -6,6 +6,7 @@
 
 #include "nn/lora.h"
 #include "tests/check.h"
+#include "tests/support/generated.h"
 #include "tests/support/models.h"
 #include "weft/cache.h"
 #include "weft/generate.h"
@@ -257,19 +258,13 @@ static void values_are_a_view_of_the_keys(void)
 /* ---- generation -------------------------------------------------------------------------------
  */
 
+/* Generates MORE tokens; returns how many of the prompt came from the prompt cache. */
 static int64_t generate(weft_model *model, weft_generate_options o, const int32_t *ids, int n,
                         int32_t *out)
 {
-    weft_generator *g;
     o.max_tokens = MORE;
     o.ignore_eos = true;
-    if (!CHECK_OK(weft_generator_new(model, ids, (size_t)n, &o, &g)))
-        return -1;
-    for (int i = 0; i < MORE; i++)
-        CHECK_OK(weft_generator_next(g, &out[i], NULL));
-    const int64_t cached = weft_generator_stats(g).cached_tokens;
-    weft_generator_free(g);
-    return cached;
+    return generated_ids(model, ids, n, &o, out, MORE).cached_tokens;
 }
 
 /* In chunks, compiled or not, several steps at a time, with drafts, which are trimmed. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/generated.h"
 #include "tests/support/hidden.h"
 #include "tests/support/models.h"
 #include "weft/generate.h"
@@ -37,14 +38,8 @@ static int64_t generate(weft_model *model, weft_prompt_cache *cache, const int32
                                      .logprobs = true,
                                      .prompt_cache = cache,
                                      .cache = options ? *options : (weft_cache_options){0}};
-    weft_generator *g;
-    if (!CHECK_OK(weft_generator_new(model, ids, (size_t)n, &o, &g)))
-        return -1;
-    for (int i = 0; i < MORE; i++)
-        CHECK_OK(weft_generator_next(g, &out[i], NULL));
-    const weft_generate_stats stats = weft_generator_stats(g);
+    const weft_generate_stats stats = generated_ids(model, ids, n, &o, out, MORE);
     CHECK_EQ_INT(stats.prompt_tokens, n);
-    weft_generator_free(g);
     return stats.cached_tokens;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/generated.h"
 #include "tests/support/models.h"
 #include "weft/generate.h"
 
@@ -12,24 +13,16 @@ typedef struct caller {
     weft_model *model;
     const weft_generate_options *options;
     int32_t prompt[PROMPT];
-    int32_t ids[TOKENS];
-    int n;
+    generated got;
     weft_status status;
 } caller;
-
-static bool collect(void *context, const weft_generated *token)
-{
-    caller *c = context;
-    if (token->id >= 0 && c->n < TOKENS)
-        c->ids[c->n++] = token->id;
-    return true;
-}
 
 static void *call(void *argument)
 {
     caller *c = argument;
-    c->n = 0;
-    c->status = weft_generate(c->model, NULL, c->prompt, PROMPT, c->options, collect, c, NULL);
+    c->got = (generated){0};
+    c->status = weft_generate(c->model, NULL, c->prompt, PROMPT, c->options, generated_collect,
+                              &c->got, NULL);
     return NULL;
 }
 
@@ -54,8 +47,8 @@ static void beside_each_other(weft_model *model, const weft_generate_options *op
             call(&alone[i]);
         for (int i = 0; i < CALLERS; i++) {
             CHECK_EQ_INT(together[i].status, WEFT_OK);
-            CHECK_EQ_INT(together[i].n, alone[i].n);
-            CHECK_BYTES(together[i].ids, alone[i].ids, sizeof alone[i].ids);
+            CHECK_EQ_INT(together[i].got.n, alone[i].got.n);
+            CHECK_BYTES(together[i].got.ids, alone[i].got.ids, sizeof alone[i].got.ids);
         }
     }
 }

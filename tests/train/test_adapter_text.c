@@ -7,6 +7,7 @@
 #include <json-c/json.h>
 
 #include "tests/check.h"
+#include "tests/support/generated.h"
 #include "tests/support/tokenizer_json.h"
 #include "weft/engine.h"
 #include "weft/train.h"
@@ -73,29 +74,17 @@ static void prompts_are_those_of_transformers(void)
     json_object_put(root);
 }
 
-typedef struct answer {
-    int32_t ids[64];
-    size_t n;
-} answer;
-
-static bool collect(void *context, const weft_generated *token)
-{
-    answer *a = context;
-    if (token->id >= 0 && a->n < 64)
-        a->ids[a->n++] = token->id;
-    return true;
-}
-
 /* The token that ends the answer is not delivered. */
 static void expect_answer(const char *model, const char *adapter)
 {
     json_object *root = expected();
     weft_engine *engine = NULL;
-    answer got = {.n = 0};
+    generated got = {.n = 0};
     const weft_engine_options o = {.adapter = adapter};
     if (CHECK_OK(weft_engine_load(model, &o, &engine))) {
         const weft_generate_options greedy = {.max_tokens = 60};
-        CHECK_OK(weft_engine_chat(engine, messages_of(root), NULL, &greedy, collect, &got));
+        CHECK_OK(
+            weft_engine_chat(engine, messages_of(root), NULL, &greedy, generated_collect, &got));
         expect_ids(got.ids, got.n, json_object_object_get(root, "answer_ids"), 1);
     }
     weft_engine_free(engine);
