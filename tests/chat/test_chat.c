@@ -11,6 +11,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "tests/support/unpacked.h"
 #include "text/chat/marks.h"
 #include "weft/gguf.h"
 #include "weft/memory.h"
@@ -527,26 +528,16 @@ static void check_ids(const weft_chat *chat, const char *folder, const char *mes
 
 static void compare_real(const char *name, int64_t now)
 {
-    char path[128], command[1024];
-    snprintf(path, sizeof path, "tokenizers/%s.tar.xz", name);
-    const char *archive = check_shared(path);
+    char path[128];
     snprintf(path, sizeof path, "fixtures/tokenizers/%s-chat.json", name);
-    const char *fixture = check_shared(path);
-    if (!archive || !fixture) {
+    const char *fixture = check_shared(path), *folder = fixture ? unpacked_tokenizer(name) : NULL;
+    if (!folder) {
         check_skip("../shared has no chat template of %s", name);
         return;
     }
-    const char *folder = check_temporary(name);
-    snprintf(command, sizeof command, "mkdir -p '%s' && tar -xJf '%s' -C '%s'", folder, archive,
-             folder);
-    if (system(command) != 0) {
-        check_skip("tar cannot unpack %s", archive);
-        return;
-    }
-    snprintf(command, sizeof command, "%s/%s", folder, name);
     weft_chat *chat = NULL;
     weft__json_doc doc = {0};
-    if (!CHECK_OK(weft_chat_load(command, &chat)) || !CHECK_OK(weft__json_read(fixture, &doc)))
+    if (!CHECK_OK(weft_chat_load(folder, &chat)) || !CHECK_OK(weft__json_read(fixture, &doc)))
         return;
     for (size_t i = 0; i < json_object_array_length(doc.root); i++) {
         json_object *item = json_object_array_get_idx(doc.root, i);
@@ -560,7 +551,7 @@ static void compare_real(const char *name, int64_t now)
         CHECK_STR(text, json_object_get_string(json_object_object_get(item, "text")));
         weft_free(text);
         if (i == 0)
-            check_ids(chat, command, messages);
+            check_ids(chat, folder, messages);
     }
     weft__json_free(&doc);
     weft_chat_free(chat);

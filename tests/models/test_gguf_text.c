@@ -9,6 +9,7 @@
 #include "core/io/json.h"
 #include "tests/check.h"
 #include "tests/support/tokenizer_json.h"
+#include "tests/support/unpacked.h"
 #include "weft/weft.h"
 
 /* A folder's tokenizer and templates in a GGUF file, with a model that has rows for n tokens. */
@@ -207,28 +208,12 @@ static void what_is_refused(void)
 
 /* ---- real ones ------------------------------------------------------------------------------- */
 
-static const char *unpacked(const char *name)
-{
-    static char folder[512];
-    char path[128], command[1200];
-    snprintf(path, sizeof path, "tokenizers/%s.tar.xz", name);
-    const char *archive = check_shared(path);
-    snprintf(folder, sizeof folder, "%s", check_temporary(name));
-    snprintf(command, sizeof command, "mkdir -p '%s' && tar -xJf '%s' -C '%s'", folder,
-             archive ? archive : "", folder);
-    if (!archive || system(command) != 0)
-        return NULL;
-    snprintf(folder + strlen(folder), sizeof folder - strlen(folder), "/%s", name);
-    return folder;
-}
-
 static void compare_real(const char *name, int rows)
 {
     char path[128], file[512];
-    const char *folder = unpacked(name);
     snprintf(path, sizeof path, "fixtures/tokenizers/%s.json", name);
-    const char *fixture = check_shared(path);
-    if (!folder || !fixture) {
+    const char *fixture = check_shared(path), *folder = fixture ? unpacked_tokenizer(name) : NULL;
+    if (!folder) {
         check_skip("../shared has no tokenizer %s", name);
         return;
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "tests/check.h"
+#include "weft/ops.h"
 
 weft_model *fixture_model(const char *name)
 {
@@ -37,4 +38,30 @@ bool storyteller(weft_model **model, weft_tokenizer **tokenizer)
     *model = story_model;
     *tokenizer = story_tokenizer;
     return story_model && story_tokenizer;
+}
+
+double logits_apart(weft_model *a, weft_model *b)
+{
+    const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
+    weft_scope_open();
+    weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 8));
+    weft_array *difference =
+        weft_subtract(weft_model_forward(a, tokens, NULL), weft_model_forward(b, tokens, NULL));
+    const double worst = weft_item(weft_max(weft_abs(difference), WEFT_ALL_AXES, false));
+    weft_scope_close(NULL);
+    return worst;
+}
+
+void disturb(weft_model *model)
+{
+    weft_nn_slots slots;
+    CHECK_OK(weft_nn_trainable(weft_model_module(model), &slots));
+    for (int i = 0; i < slots.n; i++) {
+        weft_scope_open();
+        weft_array *old = *slots.slots[i];
+        weft_array *noise = weft_random_normal(NULL, weft_shape(old), 0, 0.1, WEFT_FLOAT32);
+        CHECK_OK(weft_set(slots.slots[i], weft_astype(weft_add(old, noise), weft_dtype_of(old))));
+        weft_scope_close(NULL);
+    }
+    weft_nn_slots_free(&slots);
 }

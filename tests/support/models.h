@@ -14,4 +14,10 @@ weft_model *fixture_model(const char *name);
  * first call, freed at exit. False, and a failed check, when they do not load. */
 bool storyteller(weft_model **model, weft_tokenizer **tokenizer);
 
+/* The largest difference of two models' logits for a few tokens. */
+double logits_apart(weft_model *a, weft_model *b);
+
+/* Adds noise to all trained parameters. */
+void disturb(weft_model *model);
+
 #endif

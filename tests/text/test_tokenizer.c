@@ -10,6 +10,7 @@
 #include "core/io/json.h"
 #include "core/io/utf8.h"
 #include "tests/check.h"
+#include "tests/support/unpacked.h"
 #include "weft/memory.h"
 
 /* ---- comparing ------------------------------------------------------------------------------ */
@@ -208,27 +209,17 @@ static void unigram_and_word_piece_in_gguf(void)
     weft__json_free(&doc);
 }
 
-/* Unpacks ../shared/tokenizers/NAME.tar.xz and compares with ../shared/fixtures/tokenizers. */
+/* Compares a tokenizer of ../shared with ../shared/fixtures/tokenizers. */
 static void compare_real(const char *name)
 {
-    char path[128], command[1024];
-    snprintf(path, sizeof path, "tokenizers/%s.tar.xz", name);
-    const char *archive = check_shared(path);
+    char path[128];
     snprintf(path, sizeof path, "fixtures/tokenizers/%s.json", name);
-    const char *fixture = check_shared(path);
-    if (!archive || !fixture) {
+    const char *fixture = check_shared(path), *folder = fixture ? unpacked_tokenizer(name) : NULL;
+    if (!folder) {
         check_skip("../shared has no tokenizer %s", name);
         return;
     }
-    const char *folder = check_temporary(name);
-    snprintf(command, sizeof command, "mkdir -p '%s' && tar -xJf '%s' -C '%s'", folder, archive,
-             folder);
-    if (system(command) != 0) {
-        check_skip("tar cannot unpack %s", archive);
-        return;
-    }
-    snprintf(command, sizeof command, "%s/%s", folder, name);
-    weft_tokenizer *t = load(command);
+    weft_tokenizer *t = load(folder);
     weft__json_doc doc = {0};
     if (!t || !CHECK_OK(weft__json_read(fixture, &doc)))
         return;

@@ -10,6 +10,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "tests/support/unpacked.h"
 #include "weft/memory.h"
 
 #define S(text)                                                                                    \
@@ -382,23 +383,18 @@ static void compare_all(const weft_tokenizer *loaded, text_parts *parts, const c
 
 static void compare_real(const char *name, const char *model, const char *pre, bool also_by_scores)
 {
-    char path[128], command[1024];
-    snprintf(path, sizeof path, "tokenizers/%s.tar.xz", name);
-    const char *archive = check_shared(path);
+    char path[128], file[1100];
     snprintf(path, sizeof path, "fixtures/tokenizers/%s.json", name);
-    const char *fixture = check_shared(path);
-    const char *folder = check_temporary(name);
-    snprintf(command, sizeof command, "mkdir -p '%s' && tar -xJf '%s' -C '%s'", folder,
-             archive ? archive : "", folder);
-    if (!archive || !fixture || system(command) != 0) {
+    const char *fixture = check_shared(path), *folder = fixture ? unpacked_tokenizer(name) : NULL;
+    if (!folder) {
         check_skip("../shared has no tokenizer %s", name);
         return;
     }
-    snprintf(command, sizeof command, "%s/%s/tokenizer.json", folder, name);
+    snprintf(file, sizeof file, "%s/tokenizer.json", folder);
     weft_tokenizer *loaded = NULL;
     weft__json_doc cases = {0};
     taken apart = {0};
-    if (CHECK_OK(weft_tokenizer_load(command, &loaded)) && take_apart(command, loaded, &apart) &&
+    if (CHECK_OK(weft_tokenizer_load(file, &loaded)) && take_apart(file, loaded, &apart) &&
         CHECK_OK(weft__json_read(fixture, &cases))) {
         compare_all(loaded, &apart.parts, model, pre, &cases);
         if (also_by_scores)

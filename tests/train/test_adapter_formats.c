@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "tests/train/recipes.h"
 #include "weft/gguf.h"
 
@@ -14,18 +15,6 @@ static weft_model *model_of(const char *name)
     snprintf(path, sizeof path, "models/%s", name);
     CHECK_OK(weft_model_load(check_fixture(path), NULL, &model));
     return model;
-}
-
-static double logits_apart(weft_model *a, weft_model *b)
-{
-    weft_scope_open();
-    const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
-    weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 8));
-    weft_array *difference =
-        weft_subtract(weft_model_forward(a, tokens, NULL), weft_model_forward(b, tokens, NULL));
-    const double worst = weft_item(weft_max(weft_abs(difference), WEFT_ALL_AXES, false));
-    weft_scope_close(NULL);
-    return worst;
 }
 
 /* A path in the temporary folder. Valid until the next call. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "tests/train/recipes.h"
 #include "weft/nn_tools.h"
 
@@ -12,34 +13,6 @@ static const char *in_folder(const char *folder, const char *name)
     static char path[600];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
-}
-
-/* The largest difference of two models' logits for a few tokens. */
-static double logits_apart(weft_model *a, weft_model *b)
-{
-    weft_scope_open();
-    const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
-    weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 8));
-    weft_array *difference =
-        weft_subtract(weft_model_forward(a, tokens, NULL), weft_model_forward(b, tokens, NULL));
-    const double worst = weft_item(weft_max(weft_abs(difference), WEFT_ALL_AXES, false));
-    weft_scope_close(NULL);
-    return worst;
-}
-
-/* Adds noise to everything that is trained. */
-static void disturb(weft_model *model)
-{
-    weft_nn_slots slots;
-    CHECK_OK(weft_nn_trainable(weft_model_module(model), &slots));
-    for (int i = 0; i < slots.n; i++) {
-        weft_scope_open();
-        weft_array *old = *slots.slots[i];
-        weft_array *noise = weft_random_normal(NULL, weft_shape(old), 0, 0.1, WEFT_FLOAT32);
-        CHECK_OK(weft_set(slots.slots[i], weft_astype(weft_add(old, noise), weft_dtype_of(old))));
-        weft_scope_close(NULL);
-    }
-    weft_nn_slots_free(&slots);
 }
 
 /* Adapts a model as told, saves that, loads it again and fuses it to `out`: all compute the same.

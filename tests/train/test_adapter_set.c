@@ -5,24 +5,13 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "tests/train/recipes.h"
 
 /* The final adapter of a recipe. The path lives until the suite ends. */
 static const char *adapter(const char *folder)
 {
     return recipe_path(recipe_named(folder), "final");
-}
-
-static double logits_apart(weft_model *a, weft_model *b)
-{
-    weft_scope_open();
-    const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
-    weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 8));
-    weft_array *difference =
-        weft_subtract(weft_model_forward(a, tokens, NULL), weft_model_forward(b, tokens, NULL));
-    const double worst = weft_item(weft_max(weft_abs(difference), WEFT_ALL_AXES, false));
-    weft_scope_close(NULL);
-    return worst;
 }
 
 static weft_status multiply_scale(void *context, const char *path, weft_module **field)

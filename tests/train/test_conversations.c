@@ -6,6 +6,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "tests/support/unpacked.h"
 #include "weft/train.h"
 
 /* Like ChatML, with the storyteller's end token as the end of a turn. */
@@ -345,18 +346,10 @@ static void compare_file(const char *folder, const char *file, const char *key)
 
 static void compare_real(const char *name, bool plain, bool tools, bool kwargs)
 {
-    char path[128], folder[1024], command[2300], key[64];
-    snprintf(path, sizeof path, "tokenizers/%s.tar.xz", name);
-    const char *archive = check_shared(path);
-    if (!archive) {
-        check_skip("../shared has no tokenizer %s", name);
+    char key[64];
+    const char *folder = unpacked_tokenizer(name);
+    if (!folder)
         return;
-    }
-    const char *parent = check_temporary(name);
-    snprintf(folder, sizeof folder, "%s/%s", parent, name);
-    snprintf(command, sizeof command, "mkdir -p '%s' && tar -xJf '%s' -C '%s'", parent, archive,
-             parent);
-    CHECK_EQ_INT(system(command), 0);
     if (plain)
         compare_file(folder, "conversations", name);
     snprintf(key, sizeof key, "%s_tools", name);

@@ -6,6 +6,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "tests/support/unpacked.h"
 #include "weft/train.h"
 
 enum { MOST_ROWS = 64 };
@@ -143,18 +144,9 @@ static void compare_folder(const char *folder, const char *name, int compared_ro
 /* `compared_rows`: those that the tokenizer's template takes. */
 static void compare_tokenizer(const char *name, int compared_rows)
 {
-    char path[128], folder[1024], command[2300];
-    snprintf(path, sizeof path, "tokenizers/%s.tar.xz", name);
-    const char *archive = check_shared(path);
-    if (!archive) {
-        check_skip("../shared has no tokenizer %s", name);
+    const char *folder = unpacked_tokenizer(name);
+    if (!folder)
         return;
-    }
-    const char *parent = check_temporary(name);
-    snprintf(folder, sizeof folder, "%s/%s", parent, name);
-    snprintf(command, sizeof command, "mkdir -p '%s' && tar -xJf '%s' -C '%s'", parent, archive,
-             parent);
-    CHECK_EQ_INT(system(command), 0);
     if (read_rows())
         compare_folder(folder, name, compared_rows);
     while (n_rows > 0)
