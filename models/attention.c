@@ -148,11 +148,23 @@ static projections project(attention *m, weft_array *x)
     return p;
 }
 
+/* The rows of x (R, C, heads, D) at flat indices `places` (B, L) into its tokens: (B, L, heads, D).
+ * NULL: all are in their places. */
+static weft_array *moved(weft_array *x, weft_array *places)
+{
+    if (places == NULL)
+        return x;
+    const weft_dims from = weft_shape(x), to = weft_shape(places);
+    x = weft_reshape(x, WEFT_DIMS(from.at[0] * from.at[1], from.at[2] * from.at[3]));
+    return weft_reshape(weft_take(x, places, 0),
+                        WEFT_DIMS(to.at[0], to.at[1], from.at[2], from.at[3]));
+}
+
 /* Keys and values of all tokens so far. */
 static weft_cache_view own_keys_values(const attention *m, const projections *p,
                                        const weft__step *s, weft_cache *cache)
 {
-    weft_array *k = rotated(m, m->k_norm, p->k, s), *v = p->v;
+    weft_array *k = moved(rotated(m, m->k_norm, p->k, s), s->unpack), *v = moved(p->v, s->unpack);
     if (cache && s->offset)
         return weft_cache_append(cache, k, v, s->offset);
     return cache ? weft_cache_update(cache, k, v) : (weft_cache_view){.keys = k, .values = v};
@@ -294,7 +306,7 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
         keep(&s->kept[m->layer.index], &view);
     if (s->records)
         record(m, q, &view, s);
-    weft_array *y = attended(m, q, &view, s); /* (B, L, H, D) */
+    weft_array *y = moved(attended(m, moved(q, s->unpack), &view, s), s->pack); /* (B, L, H, D) */
     if (p.gate)
         y = weft_multiply(y, weft_sigmoid(p.gate));
     if (m->g_proj) /* (B, L, H) */

@@ -111,6 +111,17 @@ static bool takes_offset(const decoder *m)
            (!depends_on_length(&m->rotations[0].rope) && !depends_on_length(&m->rotations[1].rope));
 }
 
+/* Only models/attention.c finds the tokens of each sequence. */
+static bool takes_shared(const decoder *m, const weft__layer *layers)
+{
+    for (int64_t i = 0; i < m->config.num_hidden_layers; i++) {
+        if (layers[i].linear || layers[i].n_states > 0)
+            return false;
+    }
+    return !m->config.latent.used && !m->config.bidirectional &&
+           !depends_on_length(&m->rotations[0].rope) && !depends_on_length(&m->rotations[1].rope);
+}
+
 /* Layers that use other layers' keys and values are the last ones. */
 static int64_t count_caches(const weft__layer *layers, int64_t n)
 {
@@ -213,6 +224,7 @@ static weft_module *build(const weft__family *own, const weft_config *config,
         info->takes_offset = takes_offset(d);
         info->ignored_partial = d->ignored_partial;
         info->renews_at = renews_at(d);
+        info->takes_shared = takes_shared(d, layers);
     }
     for (int64_t i = 0; m && i < c->num_hidden_layers; i++)
         info->keeps_states = info->keeps_states || layers[i].n_states > 0;
@@ -313,6 +325,8 @@ static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_mo
         .positions = call->positions ? weft_to(call->positions, device) : NULL,
         .mask = call->mask ? weft_to(call->mask, device) : NULL,
         .first = call->first ? weft_to(call->first, device) : NULL,
+        .pack = call->pack ? weft_maximum_scalar(weft_to(call->pack, device), 0) : NULL,
+        .unpack = call->unpack ? weft_maximum_scalar(weft_to(call->unpack, device), 0) : NULL,
         .offset = call->offset ? weft_to(call->offset, device) : NULL,
     };
     if (step.positions == NULL && step.offset)

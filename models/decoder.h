@@ -188,6 +188,7 @@ struct weft__step {
     weft_array *query_scale;        /* (L, 1, 1) or (B, L, 1, 1), or NULL */
     weft_array *mask;               /* NULL: causal only */
     weft_array *first;              /* (B, L), weft_model_call.first, or NULL */
+    weft_array *pack, *unpack;      /* weft_model_call's with 0 in padding, or NULL */
     weft__encoder_step around;      /* `bidirectional`: instead of the two */
     weft_array *offset;             /* (1), for appending to the caches; NULL: update them */
     weft_array *extra;              /* result of the architecture's `prepare`, or NULL */

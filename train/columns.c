@@ -75,6 +75,11 @@ static int64_t per_example(const weft_batch *batch)
     return weft__rows_per_example(batch->examples, batch->texts);
 }
 
+bool weft__batch_shares(const weft_batch *batch)
+{
+    return batch->pack && batch->first == NULL && batch->examples == WEFT_EXAMPLES_SCORED;
+}
+
 int64_t weft__batch_examples(const weft_batch *batch)
 {
     return weft_dim(batch->tokens, 0) / per_example(batch);
@@ -197,10 +202,13 @@ weft_status weft__objective_check_data(const weft_objective *objective, const we
                 : check_kind(objective, "data", WEFT_EXAMPLES_SINGLE, 0, 0);
 }
 
-/* Whether a batch must have the columns of a rule. */
-static bool needs(const weft_batch *b, weft__column_rule rule)
+/* Whether a batch must have column c. */
+static bool needs(const weft_batch *b, int c)
 {
+    const weft__column_rule rule = weft__columns[c].rule;
     const bool repacked = b->pack || b->unpack;
+    if (weft__batch_shares(b) && weft__batch_slot(b, c) == (weft_array **)&b->first)
+        return false;
     return rule == WEFT__ALWAYS || (rule == WEFT__REPACKED && repacked) ||
            (rule == WEFT__PACKED && (repacked || b->first || b->positions));
 }
@@ -229,7 +237,7 @@ weft_status weft__objective_check_batch(const weft_objective *o, const weft_batc
     unsigned has = 0;
     for (int c = 0; c < WEFT__COLUMNS; c++) {
         const bool there = *weft__batch_slot(batch, c) != NULL;
-        if (!there && needs(batch, weft__columns[c].rule))
+        if (!there && needs(batch, c))
             return weft_fail(WEFT_INVALID, "objective %s: batch: missing column %s", o->name,
                              weft__columns[c].name);
         has |= there ? weft__columns[c].bit : 0;

@@ -58,6 +58,10 @@ weft_dims weft__column_shape(int c, const weft__batch_sizes *sizes);
 /* The rows of an example: 2 for pairs and labelled samples, `texts` for texts to be compared. */
 int64_t weft__rows_per_example(weft_examples examples, int64_t texts);
 
+/* Whether samples of a batch share tokens: completions, of which one has the prompt of its group
+ * (train/shared.c). pack (1, C) and unpack (B, L) are then those of weft_model_call. */
+bool weft__batch_shares(const weft_batch *batch);
+
 /* The number of examples in a batch. */
 int64_t weft__batch_examples(const weft_batch *batch);
 

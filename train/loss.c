@@ -12,11 +12,17 @@
 #include "train/parallel/group.h"
 #include "weft/transforms.h"
 
+/* Indices, on the device of x, with 0 in place of -1. */
+static weft_array *places_of(weft_array *indices, const weft_array *x)
+{
+    return weft_maximum_scalar(weft_to(indices, weft_device_of(x)), 0);
+}
+
 /* The elements of x with the flat indices `places`; `other` where an index is -1. */
 static weft_array *rearranged(weft_array *x, weft_array *places, double other)
 {
     weft_array *there = weft_to(places, weft_device_of(x));
-    weft_array *found = weft_take_flat(x, weft_maximum_scalar(there, 0));
+    weft_array *found = weft_take_flat(x, places_of(places, x));
     return weft_where(weft_greater_equal_scalar(there, 0), found,
                       weft_scalar(other, weft_dtype_of(x)));
 }
@@ -62,9 +68,12 @@ static weft_array *lengths_of(weft_model *model, const weft_batch *batch)
 static weft_array *hidden_states(weft_model *model, const weft_batch *batch, weft_array *tokens,
                                  bool checkpoint)
 {
+    const bool shared = weft__batch_shares(batch);
     const weft_model_call call = {
         .positions = batch->positions,
         .first = batch->first,
+        .pack = shared ? batch->pack : NULL,
+        .unpack = shared ? batch->unpack : NULL,
         .lengths = lengths_of(model, batch),
         .checkpoint = checkpoint,
         .embedding_noise = batch->embedding_noise,
@@ -98,17 +107,23 @@ weft_array *weft__cell_losses(const weft__head_call *call, const weft_batch *bat
 }
 
 /* The negative log-likelihoods of targets (B, L) in the rows that the model reads: float32 (B L),
- * or (R C) if the rows are packed; and the entropies of their distributions, unless NULL. */
+ * or (R C) if the rows are packed and share no tokens, which have a target in each sample; and the
+ * entropies of their distributions, unless NULL. */
 static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
                                 bool checkpoint, weft_array **entropies)
 {
-    weft_array *tokens = batch->tokens;
-    if (batch->pack) {
-        tokens = rearranged(tokens, batch->pack, 0);    /* (R, C) */
+    weft_array *tokens = batch->tokens, *read = tokens;
+    const bool shared = weft__batch_shares(batch);
+    if (batch->pack)
+        read = rearranged(tokens, batch->pack, 0); /* (R, C) */
+    if (batch->pack && !shared) {
+        tokens = read;
         targets = rearranged(targets, batch->pack, -1); /* (R, C) */
     }
-    weft_array *x = hidden_states(model, batch, tokens, checkpoint); /* (B L, E) */
-    weft_array *weight = weft_model_head_weight(model);              /* (V, E) */
+    weft_array *x = hidden_states(model, batch, read, checkpoint); /* (B L, E) or (R C, E) */
+    if (shared)
+        x = weft_take(x, weft_flatten(places_of(batch->unpack, x), 0, 1), 0); /* (B L, E) */
+    weft_array *weight = weft_model_head_weight(model);                       /* (V, E) */
     weft_array *next = weft_flatten(targets, 0, 1), *out[2];
     const weft__head_call h = {.model = model,
                                .temperature = batch->temperature > 0 ? batch->temperature : 1,
@@ -135,8 +150,8 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
 /* The values of the rows that the model reads as (B, L). */
 static weft_array *unpacked(const weft_batch *batch, weft_array *values, const weft_array *targets)
 {
-    return batch->unpack ? rearranged(values, batch->unpack, 0)
-                         : weft_reshape(values, weft_shape(targets));
+    return batch->unpack && !weft__batch_shares(batch) ? rearranged(values, batch->unpack, 0)
+                                                       : weft_reshape(values, weft_shape(targets));
 }
 
 weft_array *weft__token_losses_with(weft_model *model, const weft_batch *batch, weft_array *targets,

@@ -292,7 +292,9 @@ weft_status weft__rollout_prepare(weft_trainer *t, const weft_dataset *d, weft_b
         memcpy(raw + at, d->rewards + first[b], (size_t)B * sizeof *raw);
         memcpy(rewards + at, raw + at, (size_t)B * sizeof *raw);
         count(d, first[b], raw + at, B, counts);
-        status = score(t, &batches[b], rewards + at);
+        status = weft__rollout_share(t, d, first[b], &batches[b]);
+        if (status == WEFT_OK)
+            status = score(t, &batches[b], rewards + at);
         at += B;
     }
     status = exchange(t, status, raw, status == WEFT_OK ? rows : 0, counts, report, &all);

@@ -118,6 +118,13 @@ typedef struct weft_model_call {
      * restart with each. Without caches, and only if weft_model_info.takes_first. NULL: each row is
      * one sequence. */
     weft_array *first;
+    /* For several sequences that share tokens, such as a prompt, which are then computed once:
+     * unpack (B, L) int32 has the flat index into `tokens` of each sequence's tokens, -1 for
+     * padding, and pack, with the shape of `tokens`, the flat index into unpack of each token in
+     * one of its sequences. Attention is that of the sequences; what a token sees before itself
+     * must be the same in all of its sequences. With `positions` (of `tokens`), without caches,
+     * mask and `first`, and only if weft_model_info.takes_shared. NULL: each row is a sequence. */
+    weft_array *pack, *unpack;
     /* For encoders: (B) int32, the number of tokens of each row; no token sees those after them,
      * whose hidden states are undefined. NULL: all. Other models ignore it, since no token of
      * theirs sees later ones. */
@@ -155,6 +162,7 @@ typedef struct weft_model_info {
     bool takes_offset;     /* the family supports weft_model_call.offset */
     bool takes_first;      /* and weft_model_call.first */
     bool takes_noise;      /* and weft_model_call.embedding_noise */
+    bool takes_shared;     /* and weft_model_call.pack and unpack */
     bool encoder;          /* every token sees all others: there are no caches, and no text is
                             * generated */
     /* Some layers have recurrent states instead of keys and values, which cannot be trimmed. Drafts

@@ -255,7 +255,9 @@ typedef struct weft_batch {
     weft_array *first, *positions;
     /* Packed rows of pairs or labelled samples, else NULL. first, positions and pack then have one
      * row per packed row, the other columns one per sample. pack (R, C) int32: the flat index into
-     * tokens, -1 for padding. unpack (B, L) int32: the flat index into the packed rows. */
+     * tokens, -1 for padding. unpack (B, L) int32: the flat index into the packed rows. Of
+     * completions with rewards, without `first`: the only packed row has each group's prompt once
+     * (weft_model_call). */
     weft_array *pack, *unpack;
     /* Pairs have the chosen samples in the first half of the rows, the rejected ones in the second;
      * labelled samples the samples, and their prompts with other samples' completions. Texts to be
