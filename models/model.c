@@ -523,10 +523,9 @@ weft_array *weft_model_hidden(weft_model *model, weft_array *tokens, const weft_
     if (call && (call->pack || call->unpack) &&
         (!call->pack || !call->unpack || !call->positions || call->first || call->caches ||
          call->mask || call->records || !model->info.takes_shared))
-        return weft_error_array(
-            "%s: shared tokens: expected a model that supports them, with pack, "
-            "unpack and positions alone",
-            model->family->model_type);
+        return weft_error_array("%s: pack and unpack: expected both, with positions alone, and a "
+                                "family that takes shared tokens",
+                                model->family->model_type);
     if (call && call->embedding_noise != 0 &&
         (!(call->embedding_noise > 0 && isfinite(call->embedding_noise)) ||
          !model->info.takes_noise))
