@@ -88,8 +88,13 @@ SIMD void dot_rows(weft_dtype dtype, int m, int r, int steps, int64_t k, const f
 #pragma GCC unroll 4
         for (int s = 1; s < steps; s++)
             part[i] += part[s * r * m + i];
-        sum[i] = vsum(part[i]);
     }
+#pragma GCC unroll 6
+    for (int i = 0; i + 4 <= m * r; i += 4)
+        vsum4(part + i, sum + i);
+#pragma GCC unroll 4
+    for (int i = m * r / 4 * 4; i < m * r; i++)
+        sum[i] = vsum(part[i]);
 }
 
 typedef struct rows_call {

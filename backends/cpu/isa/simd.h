@@ -116,6 +116,26 @@ SIMD float vsum(vf x)
     return x[0];
 }
 
+/* Lanes of a, and where the index has the bit `half` of b, plus those that vswap exchanges. */
+SIMD vf vsum_halves(vf a, vf b, int half)
+{
+    const vi lane = lane_numbers(), from = lane + (((lane & half) != 0) & LANES);
+    return vpermute2(a, b, from) + vpermute2(a, b, from ^ half);
+}
+
+/* The sums of the lanes of four vectors, each with the bits of vsum. */
+SIMD void vsum4(const vf *x, float *sum)
+{
+    const vf a = vsum_halves(x[0], x[1], LANES / 2), b = vsum_halves(x[2], x[3], LANES / 2);
+    vf all = vsum_halves(a, b, LANES / 4);
+#pragma GCC unroll 4
+    for (int half = LANES / 8; half > 0; half /= 2)
+        all += vswap(all, half);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        sum[i] = all[i % 2 * (LANES / 2) + i / 2 * (LANES / 4)];
+}
+
 SIMD vf vmax(vf a, vf b)
 {
     vi greater = a > b;
