@@ -33,6 +33,16 @@ static int64_t first_bad(const weft_tensor *t, int64_t n, int64_t length)
 {
     bool is_signed = weft_dtype_is_signed(t->dtype);
     uint64_t below = is_signed ? (uint64_t)length : 0;
+    if (t->dtype == WEFT_INT32 && length <= INT32_MAX) { /* vectorized, and usually all are right */
+        const int32_t *at = t->data;
+        uint32_t least = (uint32_t)length, bad = 0;
+        for (int64_t i = 0; i < n; i++) {
+            bad |= (uint32_t)at[i] + least >= 2 * least;
+        }
+        if (bad == 0) {
+            return n;
+        }
+    }
     for (int64_t i = 0; i < n; i++) {
         uint64_t index = (uint64_t)weft__cpu_index_value(t->dtype, t->data, i);
         if (index + below >= (uint64_t)length + below) {

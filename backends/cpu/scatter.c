@@ -253,15 +253,27 @@ int64_t weft__cpu_scatter_along_workspace(const weft_call *call)
     return sums_apart(call) ? weft_tensor_size(&call->in[0]) * (int64_t)sizeof(float) : 0;
 }
 
-/* Combines values [from + c, from + c + n), one per column, into `slice`. Summing float32 and
- * replacing 4-byte elements have separate loops: one call per element costs five times as much. */
+/* Whether indices [from, from + n), n > 0, are the same bytes. */
+static bool are_equal(const weft_tensor *indices, int64_t from, int64_t n)
+{
+    const size_t size = weft_dtype_size(indices->dtype);
+    const char *first = (const char *)indices->data + from * (int64_t)size;
+    return memcmp(first, first + size, (size_t)(n - 1) * size) == 0;
+}
+
+/* Combines values [from + c, from + c + n), one per column, into `slice`. Replacing a whole row,
+ * summing float32 and replacing 4-byte elements have separate loops: one call per element costs
+ * five times as much. */
 static void combine_elements_of_row(const scattering *s, char *slice, const char *values,
                                     int64_t from, int64_t c, int64_t n)
 {
     const weft_tensor *indices = &s->call->in[1];
     weft_dtype dtype = s->call->in[0].dtype;
     int64_t inner = s->e.inner, size = s->size;
-    if (dtype == WEFT_FLOAT32 && s->combine == WEFT_COMBINE_ADD) {
+    if (s->combine == WEFT_COMBINE_PUT && are_equal(indices, from + c, n)) {
+        int64_t at = weft__cpu_clamped_index(indices, from + c, s->e.length);
+        memcpy(slice + (at * inner + c) * size, values + (from + c) * size, (size_t)(n * size));
+    } else if (dtype == WEFT_FLOAT32 && s->combine == WEFT_COMBINE_ADD) {
         float *to = (float *)(void *)slice;
         const float *v = (const float *)(const void *)values;
         for (int64_t i = c; i < c + n; i++) {
