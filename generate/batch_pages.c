@@ -67,8 +67,21 @@ static weft_status resize(weft_running_batch *b, int64_t n)
     return status == WEFT_OK ? weft__pages_resize(&b->pages, n) : status;
 }
 
+/* How many pages the sequences without any need for their texts. */
+static int64_t count_waiting(const weft_running_batch *b)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < b->places; i++) {
+        const weft__row *row = &b->rows[i];
+        if (row->live && row->run.generator->batched && row->pages.n == 0)
+            n += pages_for(b, row->run.generator->n_text + 1);
+    }
+    return n;
+}
+
 /* Makes room for n more pages; *fits: whether there is. `alone`: whatever the budget. If memory is
- * shorter than planned, the budget becomes what there is. */
+ * shorter than planned, the budget becomes what there is. The pool, which is copied when it grows,
+ * grows once for all sequences that wait. */
 static weft_status make_room(weft_running_batch *b, int64_t n, bool alone, bool *fits)
 {
     weft__pages *p = &b->pages;
@@ -76,7 +89,8 @@ static weft_status make_room(weft_running_batch *b, int64_t n, bool alone, bool 
     *fits = alone || n == 0 || p->used + n <= p->most;
     if (!*fits || n == 0 || all <= p->n)
         return WEFT_OK;
-    weft_status status = resize(b, weft__smaller(weft__pages_room(all), most));
+    const int64_t wanted = weft__larger(all, p->used + 1 + count_waiting(b));
+    weft_status status = resize(b, weft__smaller(weft__pages_room(wanted), most));
     if (status == WEFT_MEMORY)
         status = resize(b, all);
     if (status != WEFT_MEMORY || alone)
