@@ -190,10 +190,10 @@ weft_status weft_running_batch_new(weft_model *model, const weft_tokenizer *toke
     static const weft_generate_batch_options none = {.rows = 0};
     const weft_generate_batch_options *o = options ? options : &none;
     *out = NULL;
-    if (o->rows < 0 || o->batch.tokens < 0 || o->cache_tokens < 0)
+    if (o->rows < 0 || o->batch.tokens < 0 || o->cache_tokens < 0 || !(o->latency >= 0))
         return weft_fail(WEFT_INVALID,
-                         "generate: rows, batch.tokens and cache_tokens: expected numbers of at "
-                         "least 0");
+                         "generate: rows, batch.tokens, cache_tokens and latency: expected numbers "
+                         "of at least 0");
     const size_t most = o->rows > 0 ? (size_t)o->rows : PLACES;
     weft_running_batch *b = weft_calloc(1, sizeof *b);
     weft__row *rows = weft_calloc(most, sizeof *rows);

@@ -1,9 +1,13 @@
 /* generate/batch_step.c -- the computations for all sequences of a batch. */
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/failure.h"
+#include "core/math.h"
 #include "generate/batch.h"
 #include "generate/caches/rows.h"
+
+enum { LEAST_READ = 32 }; /* tokens of prompts that a step processes */
 
 static int64_t n_caches(const weft_running_batch *b)
 {
@@ -135,12 +139,12 @@ static int64_t read_piece(weft_running_batch *b, size_t place, int64_t budget)
     return n;
 }
 
-/* Whether a prompt is processed in the sequence's own caches: it is long, or its keys and values
- * come from the prompt cache and are kept for it. */
+/* Whether a prompt is processed in the sequence's own caches: it is long, a piece of it is there
+ * already, or its keys and values come from the prompt cache and are kept for it. */
 static bool reads_alone(const weft_running_batch *b, const weft__row *row)
 {
     const weft_generator *g = row->run.generator;
-    return g->options.prompt_cache || g->n_text > weft__rows_budget(&b->options.batch);
+    return g->options.prompt_cache || g->known > 0 || g->n_text > b->budget;
 }
 
 /* After a failure: fails the sequences whose prompts were processed, or the first one. */
@@ -177,13 +181,6 @@ static bool admit(weft_running_batch *b, weft__row *row)
     return status == WEFT_OK && admitted;
 }
 
-/* Takes back the pages of a sequence whose text is not processed yet: they are empty. */
-static void give_back(weft__row *row)
-{
-    if (reads(row))
-        weft__row_give_pages(row);
-}
-
 /* Takes back the pages of younger sequences that are not processed yet, so that an older one does
  * not wait for them. False if there were no such pages. */
 static bool take_from_younger(weft_running_batch *b, const weft__row *older)
@@ -192,7 +189,7 @@ static bool take_from_younger(weft_running_batch *b, const weft__row *older)
     for (size_t i = 0; i < b->places; i++) {
         weft__row *row = &b->rows[i];
         if (reads(row) && row->index > older->index && row->pages.n > 0) {
-            give_back(row);
+            weft__row_give_pages(row);
             any = true;
         }
     }
@@ -211,28 +208,38 @@ static weft__row *find_oldest(const weft_running_batch *b, size_t from)
     return oldest;
 }
 
+/* Takes back the pages of sequences of whose texts nothing is processed yet: they are empty. */
+static void give_back(weft_running_batch *b)
+{
+    for (size_t i = 0; i < b->places; i++) {
+        if (reads(&b->rows[i]) && b->rows[i].run.generator->known == 0)
+            weft__row_give_pages(&b->rows[i]);
+    }
+}
+
 /* Processes the oldest prompt, that of a row, together with others that are at most as long and
- * have the same adapter, older ones first; returns the number of tokens. */
+ * have the same adapter, older ones first; returns the number of tokens. The prompts between them
+ * reserve their pages, too, so that no younger one takes these. */
 static int64_t read_together(weft_running_batch *b, size_t place)
 {
     size_t *places = weft_malloc(2 * b->places * sizeof *places);
     size_t *of = places ? places + b->places : NULL, *order = NULL, n = 0, left = 0;
     weft_prompt *prompts = weft_malloc(b->places * sizeof *prompts);
     const int64_t longest = b->rows[place].run.generator->n_text;
-    const size_t most = (size_t)(weft__rows_budget(&b->options.batch) / longest);
+    const size_t most = (size_t)(b->budget / longest);
     arrival a = {.b = b, .places = places, .of = of, .prompts = prompts, .G = 1};
     weft_status status = places && prompts ? WEFT_OK : weft__out_of_memory("generate", NULL);
     for (weft__row *row = &b->rows[place]; status == WEFT_OK && row != NULL;
          row = find_oldest(b, row->index + 1)) {
+        if (!admit(b, row) && row->live)
+            break; /* younger ones wait, too */
+        if (!row->live)
+            continue;
         const weft_generator *g = row->run.generator;
         const bool fits =
             !reads_alone(b, row) && g->n_text <= longest && row->adapter == b->rows[place].adapter;
         of[a.n] = fits ? find_prompt(prompts, n, g) : n;
         if (!fits || (of[a.n] == n && n == most))
-            continue;
-        if (!admit(b, row) && row->live)
-            break; /* younger ones wait, too */
-        if (!row->live)
             continue;
         places[a.n] = (size_t)(row - b->rows);
         if (of[a.n++] == n)
@@ -246,31 +253,57 @@ static int64_t read_together(weft_running_batch *b, size_t place)
         status = begin_some(&a);
     }
     fail_arrival(&a, place, status);
-    for (size_t i = 0; i < a.n; i++) /* those that were not among the G */
-        give_back(&b->rows[places[i]]);
+    give_back(b); /* also those that were not among the G */
     weft_free(order);
     weft_free(places);
     weft_free(prompts);
     return (int64_t)a.G * longest;
 }
 
-void weft__batch_read(weft_running_batch *b)
+/* The tokens of prompts that a step may process: with a latency, and sequences that wait for their
+ * next tokens, no more than there is time for. */
+static int64_t budget_of(const weft_running_batch *b)
 {
-    int64_t budget = weft__rows_budget(&b->options.batch);
-    for (size_t i = 0; i < b->places; i++) {
-        weft__row *row = &b->rows[i];
-        if (reads(row) && weft__interrupted(row->run.generator))
-            weft__row_next(row);
-    }
-    for (weft__row *row; budget > 0 && (row = find_oldest(b, 0)) != NULL;) {
+    const int64_t whole = weft__rows_budget(&b->options.batch);
+    const double latency = b->options.latency, left = latency - b->step_seconds;
+    bool any = false;
+    for (size_t i = 0; i < b->places; i++)
+        any = any || weft__row_decodes(&b->rows[i]);
+    if (latency <= 0 || !any)
+        return whole;
+    const double n = b->read_rate * (left > latency / 4 ? left : latency / 4);
+    return n < (double)whole ? weft__smaller(whole, weft__larger(LEAST_READ, (int64_t)n)) : whole;
+}
+
+/* Processes the oldest prompts within the budget; returns the number of tokens. */
+static int64_t read_oldest(weft_running_batch *b)
+{
+    int64_t n = 0;
+    for (weft__row *row; n < b->budget && (row = find_oldest(b, 0)) != NULL;) {
         const size_t place = (size_t)(row - b->rows);
         if (!admit(b, row)) {
             if (row->live && !take_from_younger(b, row)) /* younger ones wait, too */
                 break;
             continue;
         }
-        budget -= reads_alone(b, row) ? read_piece(b, place, budget) : read_together(b, place);
+        n += reads_alone(b, row) ? read_piece(b, place, b->budget - n) : read_together(b, place);
     }
+    return n;
+}
+
+void weft__batch_read(weft_running_batch *b)
+{
+    for (size_t i = 0; i < b->places; i++) {
+        weft__row *row = &b->rows[i];
+        if (reads(row) && weft__interrupted(row->run.generator))
+            weft__row_next(row);
+    }
+    b->budget = budget_of(b);
+    const double began = weft__seconds();
+    const int64_t n = read_oldest(b);
+    const double rate = (double)n / (weft__seconds() - began + 1e-9);
+    if (n >= LEAST_READ) /* rates of fewer are far lower */
+        b->read_rate = b->read_rate > 0 ? (b->read_rate + rate) / 2 : rate;
 }
 
 /* ---- steps ---------------------------------------------------------------------------------- */
@@ -462,10 +495,12 @@ weft_status weft__batch_step(weft_running_batch *b)
     weft_status status = memory ? weft__batch_reserve(b) : WEFT_OK;
     if (memory && status == WEFT_OK)
         gather(b, &in);
+    const double began = weft__seconds();
     weft_scope_open_lean();
     if (in.n > 0)
         status = step(b, &in);
     weft_scope_close(NULL);
+    b->step_seconds = weft__seconds() - began;
     if (status != WEFT_OK)
         fail_step(b, status);
     weft_free(in.tokens);

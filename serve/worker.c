@@ -7,6 +7,9 @@
 #include "weft/batch.h"
 #include "weft/memory.h"
 
+/* Seconds from token to token while prompts are processed. */
+static const double LATENCY = 0.2;
+
 /* A token on its way to the thread of its choice. */
 typedef struct token {
     struct token *next;
@@ -360,7 +363,8 @@ static weft_status load(serve_server *server, weft_running_batch **batch)
     const weft_generate_batch_options options = {.rows = o->rows,
                                                  .no_compile = m->generate.no_compile,
                                                  .cache_tokens = o->cache_tokens,
-                                                 .adapters = server->bank};
+                                                 .adapters = server->bank,
+                                                 .latency = LATENCY};
     return status == WEFT_OK ? weft_running_batch_new(m->model, m->tokenizer, &options, batch)
                              : status;
 }

@@ -256,6 +256,10 @@ typedef struct weft_generate_batch_options {
      * model with that adapter. A request whose adapter changes experts, and one beside it with
      * another adapter, waits until the others have ended. */
     weft_nn_lora_bank *adapters;
+    /* Seconds that a step should take while sequences are generated: as many tokens of prompts as
+     * that leaves time for, by the rate so far, but at least 32. Numbers then depend on the time
+     * within rounding, as they depend on the batch. 0: batch.tokens of them. */
+    double latency;
 } weft_generate_batch_options;
 
 /* Generates from n prompts together: one step of all sequences reads the weights once. Each request
@@ -317,10 +321,10 @@ WEFT_NODISCARD WEFT_API weft_status weft_running_batch_add(
     weft_running_batch *batch, const weft_generate_request *request, weft_generate_fn *callback,
     void *context, weft_generated_row *result) WEFT_NONNULL(1, 2, 5);
 
-/* Processes prompts, about options.batch.tokens tokens of them, and computes a token for every
- * sequence that has begun. *more: whether a sequence or a request is left; false after a failure.
- * A failure is one of the whole batch, and so of all its requests; others can be added. The failure
- * of one sequence is in its result. */
+/* Processes prompts, about options.batch.tokens tokens of them (see `latency`), and computes a
+ * token for every sequence that has begun. *more: whether a sequence or a request is left; false
+ * after a failure. A failure is one of the whole batch, and so of all its requests; others can be
+ * added. The failure of one sequence is in its result. */
 WEFT_NODISCARD WEFT_API weft_status weft_running_batch_advance(weft_running_batch *batch,
                                                                bool *more) WEFT_NONNULL(1, 2);
 

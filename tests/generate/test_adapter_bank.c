@@ -343,8 +343,42 @@ static void adapters_share_no_pages(void)
     unload(&l);
 }
 
+/* With pages for two of three sequences the oldest two get them, although only the youngest has the
+ * adapter of the oldest. */
+static void older_sequences_get_pages_first(void)
+{
+    enum { ROWS = 3 };
+    loaded l;
+    int32_t ids[ROWS][PROMPT];
+    weft_running_batch *b = NULL;
+    weft_generated_row rows[ROWS] = {{0}};
+    bool more = true;
+    if (!load(groups[0], &l))
+        return;
+    const weft_generate_batch_options o = {
+        .rows = 4, .adapters = l.bank, .cache_tokens = 2 * WEFT__PAGE};
+    CHECK_OK(weft_running_batch_new(l.model, NULL, &o, &b));
+    for (int i = 0; i < ROWS; i++) {
+        const weft_generate_request request = {
+            .prompt = {ids[i], PROMPT}, .options = &greedy, .adapter = l.members[i % 2]};
+        fill_prompt(i, l.model, ids[i]);
+        CHECK_OK(weft_running_batch_add(b, &request, NULL, NULL, &rows[i]));
+    }
+    CHECK_OK(weft_running_batch_advance(b, &more));
+    CHECK(rows[0].n > 0 && rows[1].n > 0);
+    CHECK_EQ_INT(rows[2].n, 0);
+    while (more)
+        CHECK_OK(weft_running_batch_advance(b, &more));
+    CHECK_EQ_INT(weft_running_batch_cache(b).set_back, 0);
+    weft_running_batch_free(b);
+    for (int i = 0; i < ROWS; i++)
+        CHECK_EQ_INT(rows[i].n, TOKENS);
+    weft_generated_rows_free(rows, ROWS);
+    unload(&l);
+}
+
 CHECK_MAIN("adapter_bank", CHECK_CASE(one_adapter_gives_its_own_bits),
            CHECK_CASE(rows_with_different_adapters_share_steps),
-           CHECK_CASE(adapters_share_no_pages), CHECK_CASE(members_come_and_go),
-           CHECK_CASE(prompts_are_kept_for_each_adapter), CHECK_CASE(end_of_an_adapter_is_its_own),
-           CHECK_CASE(what_cannot_be_switched_is_refused))
+           CHECK_CASE(adapters_share_no_pages), CHECK_CASE(older_sequences_get_pages_first),
+           CHECK_CASE(members_come_and_go), CHECK_CASE(prompts_are_kept_for_each_adapter),
+           CHECK_CASE(end_of_an_adapter_is_its_own), CHECK_CASE(what_cannot_be_switched_is_refused))

@@ -83,6 +83,50 @@ static void long_prompts_are_read_between_steps(void)
     }
 }
 
+/* The steps of a batch with a latency until its second request has a token. Then or `before`, the
+ * first one has had some. */
+static int steps_of_second(weft_model *model, double latency, bool before)
+{
+    static const size_t lengths[] = {40, 100};
+    static const int64_t most[] = {30, 3};
+    const weft_generate_batch_options o = {.rows = 2, .latency = latency};
+    requests s;
+    requests_make(&s, model, 2, 140, lengths, most);
+    weft_running_batch *b = requests_open(&s, &o);
+    int steps = 0;
+    requests_add(b, &s, 0, before ? 1 : 2);
+    if (before) {
+        requests_step(b);
+        requests_add(b, &s, 1, 2);
+    }
+    while (s.results[1].n == 0 && steps < 100) {
+        const size_t n = s.results[0].n;
+        requests_step(b);
+        CHECK(s.results[0].n > n);
+        steps++;
+    }
+    requests_finish(b, &s, 0, 2);
+    return steps;
+}
+
+/* While a sequence waits for its next token, a step processes prompts only as long as the latency
+ * says, but always a few tokens. */
+static void prompts_leave_time_for_other_sequences(void)
+{
+    weft_model *model = fixture_model("llama");
+    if (model == NULL)
+        return;
+    CHECK_EQ_INT(steps_of_second(model, 1e-9, true), 4); /* 32 tokens in each */
+    CHECK_EQ_INT(steps_of_second(model, 1e9, true), 1);
+    CHECK_EQ_INT(steps_of_second(model, 0, true), 1);
+    CHECK_EQ_INT(steps_of_second(model, 1e-9, false), 1); /* no sequence waits */
+    weft_running_batch *b = NULL;
+    CHECK_STATUS(
+        weft_running_batch_new(model, NULL, &(weft_generate_batch_options){.latency = -1}, &b),
+        WEFT_INVALID);
+    weft_model_free(model);
+}
+
 /* Prompts of different lengths cannot be padded where a state would read the padding: the tokens
  * that one step may process are those of the prompts that it does process. */
 static void prompts_apart_share_a_step(void)
@@ -465,8 +509,9 @@ static void a_batch_may_be_freed_at_any_step(void)
 }
 
 CHECK_MAIN("running_batch", CHECK_CASE(requests_enter_at_any_step),
-           CHECK_CASE(long_prompts_are_read_between_steps), CHECK_CASE(prompts_apart_share_a_step),
-           CHECK_CASE(the_oldest_prompt_is_read_first),
+           CHECK_CASE(long_prompts_are_read_between_steps),
+           CHECK_CASE(prompts_leave_time_for_other_sequences),
+           CHECK_CASE(prompts_apart_share_a_step), CHECK_CASE(the_oldest_prompt_is_read_first),
            CHECK_CASE(a_waiting_prompt_can_be_cancelled), CHECK_CASE(rows_use_the_prompt_cache),
            CHECK_CASE(a_cancelled_request_frees_its_row), CHECK_CASE(rows_follow_the_requests),
            CHECK_CASE(rows_stay_while_one_request_enters_and_leaves),
