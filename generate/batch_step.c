@@ -271,7 +271,7 @@ static int64_t budget_of(const weft_running_batch *b)
         any = any || weft__row_decodes(&b->rows[i]);
     if (latency <= 0 || !any)
         return whole;
-    const double n = b->read_rate * (left > latency / 4 ? left : latency / 4);
+    const double n = b->read_rate * (left > latency / 2 ? left : latency / 2);
     return n < (double)whole ? weft__smaller(whole, weft__larger(LEAST_READ, (int64_t)n)) : whole;
 }
 
