@@ -41,7 +41,7 @@ serve_server *client_server(serve_options options)
     options.name = "storyteller";
     if (!CHECK_OK(serve_start(&options, &server)))
         return NULL;
-    for (int i = 0; i < 2000 && !ready && serve_state(server, &ready) == WEFT_OK; i++)
+    for (int i = 0; i < 12000 && !ready && serve_state(server, &ready) == WEFT_OK; i++)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     CHECK_OK(serve_state(server, &ready));
     if (CHECK(ready))
