@@ -38,7 +38,7 @@ static weft_status write(weft__gguf_facts *f)
     if (!usual)
         return weft__gguf_refuse(f, "another width of the heads, or another pattern of windows");
     weft__gguf_put_number(f, "logit_scale", c->hidden_scale);
-    return weft__gguf_no_biases(f);
+    return WEFT_OK;
 }
 
 static const weft__family own = {
@@ -49,6 +49,7 @@ static const weft__family own = {
     .finish = finish,
     .windows = WEFT__WINDOW_PATTERN,
     .gguf = &(const weft__gguf_arch){.name = "cohere2",
+                                     .output = WEFT__GGUF_OUTPUT_NEVER,
                                      .windows = WEFT__GGUF_SOME,
                                      .layer_norms = true,
                                      .read = read,

@@ -13,7 +13,7 @@ static const weft_config_field fields[] = {
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults = &(const weft__decoder_config){.theta = 500000, .interleaved = true},
-    .gguf = &(const weft__gguf_arch){.name = "ernie4_5", .write = weft__gguf_no_biases},
+    .gguf = &(const weft__gguf_arch){.name = "ernie4_5"},
 };
 
 WEFT__FAMILY(ernie4_5, Ernie4_5ForCausalLM, .own = &own, .tied = true);

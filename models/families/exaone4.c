@@ -28,15 +28,19 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
     return WEFT_OK;
 }
 
-/* Without a window, config.json must say so, since its defaults have one. */
 static void read(weft__gguf_reader *r)
 {
-    if (weft__gguf_integer(r, "attention.sliding_window", 0) > 0)
-        return;
-    weft__text_format(&r->out, ",\"sliding_window\":null,\"layer_types\":[");
-    for (int64_t i = 0; i < weft__gguf_integer(r, "block_count", 0); i++)
-        weft__text_format(&r->out, "%s\"full_attention\"", i ? "," : "");
-    weft__text_format(&r->out, "]");
+    weft__gguf_add_full_layers(r);
+    if (weft__gguf_integer(r, "attention.sliding_window", 0) == 0)
+        weft__text_format(&r->out, ",\"sliding_window\":null");
+}
+
+/* Files without a window rotate all layers. */
+static weft_status write(weft__gguf_facts *f)
+{
+    return f->decoder.config->sliding_window > 0 && f->windowed == NULL
+               ? weft__gguf_refuse(f, "layers without a window and without rotation")
+               : WEFT_OK;
 }
 
 static const weft__family own = {
@@ -47,7 +51,8 @@ static const weft__family own = {
     .finish = finish,
     .windows = WEFT__WINDOW_PATTERN,
     .names = names,
-    .gguf = &(const weft__gguf_arch){.name = "exaone4", .read = read},
+    .gguf =
+        &(const weft__gguf_arch){.name = "exaone4", .divisors = true, .read = read, .write = write},
 };
 
 WEFT__FAMILY(exaone4, Exaone4ForCausalLM, .own = &own);

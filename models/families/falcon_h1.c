@@ -249,8 +249,7 @@ static weft_status write(weft__gguf_facts *f)
         weft_model_info_of(f->model)->tied && c->decoder.embedding_scale != c->decoder.hidden_scale;
     if (c->mamba.least_step != 0 || c->mamba.most_step != 0)
         return weft__gguf_refuse(f, "time_step_limit");
-    return weft__gguf_no_biases(f) == WEFT_OK ? weft__gguf_write_mamba2(f, &c->mamba)
-                                              : weft_error_status();
+    return weft__gguf_write_mamba2(f, &c->mamba);
 }
 
 static const weft__family own = {
@@ -265,6 +264,7 @@ static const weft__family own = {
     .finish = finish,
     .names = names,
     .gguf = &(const weft__gguf_arch){.name = "falcon-h1",
+                                     .divisors = true,
                                      .kv_heads = kv_heads_of,
                                      .convert = convert,
                                      .read = read,

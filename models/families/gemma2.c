@@ -18,6 +18,15 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
     return weft__gemma_finish(config, c);
 }
 
+/* Readers cap scores and logits, and have a window without a key of it. */
+static weft_status write(weft__gguf_facts *f)
+{
+    const weft__decoder_config *c = f->decoder.config;
+    if (!(c->attn_logit_softcapping > 0) || !(c->final_logit_softcapping > 0) || !f->windowed)
+        return weft__gguf_refuse(f, "logits without a cap, or a model without windows");
+    return weft__gemma_write(f);
+}
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults = &(
@@ -26,11 +35,12 @@ static const weft__family own = {
     .windows = WEFT__WINDOW_PATTERN,
     .names = weft__gemma_names,
     .gguf = &(const weft__gguf_arch){.name = "gemma2",
+                                     .output = WEFT__GGUF_OUTPUT_NEVER,
                                      .windows = WEFT__GGUF_SOME,
                                      .norm_offset = 1,
                                      .wide_layers = 46,
                                      .read = weft__gemma_read,
-                                     .write = weft__gemma_write},
+                                     .write = write},
 };
 
 WEFT__FAMILY(gemma2, Gemma2ForCausalLM, .own = &own, .tied = true);

@@ -52,6 +52,12 @@ static const weft__gguf_arch embedder_gguf = {
     .write = embedder_write,
 };
 
+static void read(weft__gguf_reader *r)
+{
+    weft__gemma_read(r);
+    weft__gguf_add_full_layers(r);
+}
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults =
@@ -67,7 +73,7 @@ static const weft__family own = {
                                      .windows = WEFT__GGUF_SOME,
                                      .norm_offset = 1,
                                      .wide_layers = 62,
-                                     .read = weft__gemma_read,
+                                     .read = read,
                                      .write = weft__gemma_write},
 };
 

@@ -89,6 +89,8 @@ static const weft__family own = {
     .windows = WEFT__WINDOW_PATTERN,
     .names = names,
     .gguf = &(const weft__gguf_arch){.name = "gpt-oss",
+                                     .biases = true,
+                                     .output = WEFT__GGUF_OUTPUT_ALWAYS,
                                      .windows = WEFT__GGUF_SOME,
                                      .read_rope = read_rope,
                                      .write_scaling = write_scaling,

@@ -62,9 +62,13 @@ static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults = &(const weft__decoder_config){.theta = 10000},
     .finish = finish,
-    .gguf =
-        &(const weft__gguf_arch){
-            .name = "granite", .permuted = true, .own_scale = true, .read = read, .write = write},
+    .gguf = &(const weft__gguf_arch){.name = "granite",
+                                     .permuted = true,
+                                     .divisors = true,
+                                     .biases = true,
+                                     .own_scale = true,
+                                     .read = read,
+                                     .write = write},
 };
 
 WEFT__FAMILY(granite, GraniteForCausalLM, .own = &own);
@@ -237,6 +241,8 @@ static const weft__gguf_arch dense_gguf = {
     .name = "granite",
     .claims = weft__gguf_unclaimed,
     .permuted = true,
+    .divisors = true,
+    .biases = true,
     .own_scale = true,
     .write = dense_write,
 };
@@ -247,6 +253,8 @@ static const weft__gguf_arch hybrid_gguf = {
     .fits = has_states,
     .permuted = true,
     .by_layer = true,
+    .divisors = true,
+    .biases = true,
     .width = width_of,
     .own_scale = true,
     .convert = hybrid_convert,

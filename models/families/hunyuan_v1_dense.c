@@ -25,7 +25,7 @@ static const weft__family own = {
     .defaults =
         &(const weft__decoder_config){.theta = 10000, .late_qk_norm = true, .modules = modules},
     .names = names,
-    .gguf = &(const weft__gguf_arch){.name = "hunyuan-dense", .write = weft__gguf_no_biases},
+    .gguf = &(const weft__gguf_arch){.name = "hunyuan-dense"},
 };
 
 WEFT__FAMILY(hunyuan_v1_dense, HunYuanDenseV1ForCausalLM, .own = &own);

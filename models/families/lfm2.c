@@ -210,11 +210,11 @@ static weft_status sparse_finish(const weft_config *config, weft__decoder_config
 /* Layers without keys are convolutions. */
 static void read(weft__gguf_reader *r)
 {
-    const weft_gguf_value *heads = weft__gguf_value(r, "attention.head_count_kv");
-    int64_t n;
+    const char *heads = "attention.head_count_kv";
     weft__text_format(&r->out, ",\"layer_types\":[");
-    for (int64_t i = 0; weft_gguf_value_int(heads, i, &n); i++)
-        weft__text_format(&r->out, "%s\"%s\"", i ? "," : "", n > 0 ? "full_attention" : "conv");
+    for (int64_t i = 0; i < weft__gguf_integer(r, "block_count", 0); i++)
+        weft__text_format(&r->out, "%s\"%s\"", i ? "," : "",
+                          weft__gguf_of_layer(r, heads, i, 0) > 0 ? "full_attention" : "conv");
     weft__text_format(&r->out, "]");
     weft__gguf_add_integer(r, "num_key_value_heads",
                            weft__gguf_first(r, "attention.head_count_kv"));

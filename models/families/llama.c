@@ -11,8 +11,11 @@ static const weft_config_field fields[] = {
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults = &(const weft__decoder_config){.theta = 10000},
-    .gguf = &(
-        const weft__gguf_arch){.name = "llama", .permuted = true, .windows = WEFT__GGUF_ONE_WINDOW},
+    .gguf = &(const weft__gguf_arch){.name = "llama",
+                                     .permuted = true,
+                                     .divisors = true,
+                                     .biases = true,
+                                     .windows = WEFT__GGUF_ONE_WINDOW},
 };
 
 WEFT__FAMILY(llama, LlamaForCausalLM, .own = &own);

@@ -83,8 +83,12 @@ static const weft__family own = {
     .size = sizeof(minicpm_config),
     .defaults = &(const minicpm_config){.decoder = {.theta = 10000}}.decoder,
     .finish = finish,
-    .gguf =
-        &(const weft__gguf_arch){.name = "minicpm", .permuted = true, .read = read, .write = write},
+    .gguf = &(const weft__gguf_arch){.name = "minicpm",
+                                     .permuted = true,
+                                     .divisors = true,
+                                     .biases = true,
+                                     .read = read,
+                                     .write = write},
 };
 
 WEFT__FAMILY(minicpm, MiniCPMForCausalLM, .own = &own, .tied = true);
@@ -117,8 +121,7 @@ static weft_status latent_write(weft__gguf_facts *f)
             f, "a scale_emb, scale_depth or dim_model_base other than 12, 1.4 and 256");
     if (c->latent.q_lora_rank == 0)
         return weft__gguf_refuse(f, "q_lora_rank null");
-    return c->attention_bias ? weft__gguf_refuse(f, "attention_bias true")
-                             : weft__gguf_no_biases(f);
+    return c->attention_bias ? weft__gguf_refuse(f, "attention_bias true") : WEFT_OK;
 }
 
 static const weft__family latent = {

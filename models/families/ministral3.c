@@ -25,10 +25,12 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
     return status;
 }
 
-/* Files of other Mistral models have this architecture without the scale. */
+/* Files of other Mistral models have this architecture without the scale. If it is 0, there is the
+ * multiplier. */
 static bool has_scale(const weft__gguf_reader *file)
 {
-    return weft__gguf_number(file, "attention.temperature_scale", 0) != 0;
+    return weft__gguf_number(file, "attention.temperature_scale", 0) != 0 ||
+           weft__gguf_value(file, "rope.scaling.yarn_log_multiplier") != NULL;
 }
 
 static weft_status read_rope(weft__gguf_reader *r)
@@ -67,6 +69,7 @@ static const weft__family own = {
                                      .otherwise = "llama",
                                      .claims = has_scale,
                                      .permuted = true,
+                                     .biases = true,
                                      .read_rope = read_rope,
                                      .write_scaling = write_scaling},
 };

@@ -28,6 +28,8 @@ static const weft__family own = {
     .finish = finish,
     .windows = WEFT__WINDOW_ALL,
     .gguf = &(const weft__gguf_arch){.name = "llama",
+                                     .divisors = true,
+                                     .biases = true,
                                      .claims = has_window,
                                      .permuted = true,
                                      .windows = WEFT__GGUF_ONE_WINDOW},

@@ -38,6 +38,8 @@ static const weft__family own = {
     .names = names,
     .stored_parts = stored,
     .gguf = &(const weft__gguf_arch){.name = "llama",
+                                     .divisors = true,
+                                     .biases = true,
                                      .claims = has_experts,
                                      .permuted = true,
                                      .windows = WEFT__GGUF_ONE_WINDOW},

@@ -20,7 +20,7 @@ static const weft__family own = {
         &(const weft__decoder_config){
             .theta = 10000, .post_norm = true, .qk_norm = true, .whole_qk_norm = true},
     .names = names,
-    .gguf = &(const weft__gguf_arch){.name = "olmo2", .write = weft__gguf_no_biases},
+    .gguf = &(const weft__gguf_arch){.name = "olmo2", .output = WEFT__GGUF_OUTPUT_ALWAYS},
 };
 
 WEFT__FAMILY(olmo2, Olmo2ForCausalLM, .own = &own);

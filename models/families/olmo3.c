@@ -60,11 +60,11 @@ static const weft__family own = {
     .windows = WEFT__WINDOW_PATTERN,
     .names = names,
     .gguf = &(const weft__gguf_arch){.name = "olmo2",
+                                     .output = WEFT__GGUF_OUTPUT_ALWAYS,
                                      .claims = has_window,
                                      .windows = WEFT__GGUF_SOME,
                                      .read_rope = read_rope,
-                                     .write_scaling = write_scaling,
-                                     .write = weft__gguf_no_biases},
+                                     .write_scaling = write_scaling},
 };
 
 WEFT__FAMILY(olmo3, Olmo3ForCausalLM, .own = &own);

@@ -19,9 +19,13 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
     return WEFT_OK;
 }
 
-/* Readers normalize the weights of the chosen experts. */
+/* Readers normalize the weights of the chosen experts, which all layers have. */
 static weft_status write(weft__gguf_facts *f)
 {
+    for (int64_t i = 0; i < f->n_layers; i++) {
+        if (!f->decoder.layers[i].sparse)
+            return weft__gguf_refuse(f, "a layer without experts");
+    }
     return f->decoder.config->norm_topk_prob ? WEFT_OK
                                              : weft__gguf_refuse(f, "norm_topk_prob false");
 }

@@ -17,7 +17,7 @@ static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults = &(const weft__decoder_config){.theta = 10000},
     .names = names,
-    .gguf = &(const weft__gguf_arch){.name = "seed_oss", .write = weft__gguf_no_biases},
+    .gguf = &(const weft__gguf_arch){.name = "seed_oss"},
 };
 
 WEFT__FAMILY(seed_oss, SeedOssForCausalLM, .own = &own);

@@ -25,6 +25,13 @@ typedef enum weft__gguf_latents {
     WEFT__GGUF_ABSORBED /* as one head of latents, with the keys and values of heads beside it */
 } weft__gguf_latents;
 
+/* The output matrix in files. */
+typedef enum weft__gguf_output {
+    WEFT__GGUF_OUTPUT_OPTIONAL, /* without one it is the embedding */
+    WEFT__GGUF_OUTPUT_NEVER,    /* it is the embedding */
+    WEFT__GGUF_OUTPUT_ALWAYS    /* readers need one */
+} weft__gguf_output;
+
 typedef struct weft__gguf_arch {
     const char *name;      /* general.architecture */
     const char *otherwise; /* the architecture as which files are read that no family claims */
@@ -43,6 +50,9 @@ typedef struct weft__gguf_arch {
     int64_t (*kv_heads)(const weft__gguf_facts *facts, const weft__layer *layer);
     bool unrotated;     /* layers have no rotation */
     bool two_rotations; /* layers with a window have a base of their own */
+    bool divisors; /* readers divide frequencies by WEFT__GGUF_DIVISORS, as llama3's rule does */
+    bool biases;   /* o_proj and the MLP may have biases */
+    weft__gguf_output output;
     weft__gguf_windows windows;
     bool two_sided; /* windows count the tokens on both sides */
     /* Of encoders: describes the model as a decoder with the same sizes, by
@@ -142,6 +152,9 @@ void weft__gguf_add_bool(weft__gguf_reader *r, const char *key, bool x);
 void weft__gguf_add_number(weft__text *out, const char *key, double x);
 /* Copies an integer or a number, if the file has it. */
 void weft__gguf_copy(weft__gguf_reader *r, const char *key, const char *name);
+/* Appends layer_types of layers without a window, if the file has none: config.json's defaults have
+ * one. */
+void weft__gguf_add_full_layers(weft__gguf_reader *r);
 /* Appends a tensor's numbers as a list. */
 void weft__gguf_add_list(weft__gguf_reader *r, const char *key, const char *tensor);
 /* longrope.c: `read_rope` and `write_scaling` of architectures with longrope. */
@@ -227,9 +240,6 @@ weft_status weft__gguf_read_head(weft__gguf_reader *r);
 
 /* WEFT_UNSUPPORTED: `what` cannot be in files of this architecture. */
 weft_status weft__gguf_refuse(const weft__gguf_facts *facts, const char *what);
-/* For `write`: refuses biases of o_proj and of the MLP, which readers of most architectures lack.
- */
-weft_status weft__gguf_no_biases(weft__gguf_facts *facts);
 /* Writes how many of the first layers have no experts. WEFT_UNSUPPORTED: later ones have none
  * either. */
 weft_status weft__gguf_put_dense_layers(weft__gguf_facts *facts);

@@ -282,6 +282,16 @@ static void put_windows(weft__gguf_reader *r)
     weft__text_format(&r->out, "]");
 }
 
+void weft__gguf_add_full_layers(weft__gguf_reader *r)
+{
+    if (weft__gguf_integer(r, "attention.sliding_window", 0) > 0)
+        return;
+    weft__text_format(&r->out, ",\"layer_types\":[");
+    for (int64_t i = 0; i < weft__gguf_integer(r, "block_count", 0); i++)
+        weft__text_format(&r->out, "%s\"full_attention\"", i ? "," : "");
+    weft__text_format(&r->out, "]");
+}
+
 double weft__gguf_float_at(const char *floats, int64_t i)
 {
     float x;
@@ -515,7 +525,8 @@ static weft_status check(const weft__gguf_reader *r)
     static const char *const lists[] = {"attention.head_count", "attention.head_count_kv",
                                         "feed_forward_length"};
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < sizeof needed / sizeof *needed && status == WEFT_OK; i++)
+    const size_t n_needed = sizeof needed / sizeof *needed - (r->arch->width ? 1 : 0); /* no MLPs */
+    for (size_t i = 0; i < n_needed && status == WEFT_OK; i++)
         status = need(r, needed[i]);
     const int64_t layers = weft__gguf_integer(r, "block_count", 1);
     if (status == WEFT_OK && layers > WEFT__MOST_LAYERS)
@@ -547,7 +558,8 @@ static weft_status put_all(weft__gguf_reader *r)
         return status;
     weft__gguf_copy(r, "hidden_size", "embedding_length");
     weft__gguf_copy(r, "num_hidden_layers", "block_count");
-    weft__gguf_add_integer(r, "intermediate_size", weft__gguf_first(r, "feed_forward_length"));
+    if (weft__gguf_first(r, "feed_forward_length") > 0)
+        weft__gguf_add_integer(r, "intermediate_size", weft__gguf_first(r, "feed_forward_length"));
     weft__gguf_copy(r, "max_position_embeddings", "context_length");
     weft__gguf_add_integer(r, "vocab_size", weft_gguf_at(r->file, table)->shape.at[0]);
     weft__gguf_add_bool(r, "tie_word_embeddings", !weft__gguf_has(r, "output.weight"));

@@ -139,13 +139,6 @@ weft_status weft__gguf_refuse(const weft__gguf_facts *f, const char *what)
                      what, f->arch->name);
 }
 
-weft_status weft__gguf_no_biases(weft__gguf_facts *f)
-{
-    const weft__decoder_config *c = f->decoder.config;
-    return c->output_bias || c->mlp_bias ? weft__gguf_refuse(f, "a bias of o_proj or of the MLP")
-                                         : WEFT_OK;
-}
-
 static double query_factor(const weft__gguf_facts *f)
 {
     const weft__decoder_config *c = f->decoder.config;
@@ -245,9 +238,13 @@ void weft__gguf_put_yarn(weft__gguf_facts *f, const weft_rope_options *o)
     weft__gguf_put_number(f, "rope.scaling.yarn_beta_slow", o->beta_slow != 0 ? o->beta_slow : 1);
 }
 
-/* Readers multiply what a file says of the amplitude by the usual one of yarn. */
-static bool has_usual_amplitude(const weft_rope_options *o)
+/* Readers multiply what a file says of the amplitude by the usual one of yarn, and of the bounds
+ * have these. */
+static bool is_usual_yarn(const weft_rope_options *o)
 {
+    if (o->no_truncate || (o->beta_fast != 0 && o->beta_fast != 32) ||
+        (o->beta_slow != 0 && o->beta_slow != 1))
+        return false;
     return o->mscale == 0 && (o->attention_factor == 0 ||
                               fabs(o->attention_factor - (1 + 0.1 * log(o->factor))) < 1e-6);
 }
@@ -258,6 +255,8 @@ weft_status weft__gguf_put_scaling(weft__gguf_facts *f, const weft_rope_options 
     case WEFT_ROPE_DEFAULT:
         return WEFT_OK;
     case WEFT_ROPE_LLAMA3:
+        if (!f->arch->divisors)
+            break;
         put_llama3(f, *o);
         return WEFT_OK;
     case WEFT_ROPE_LINEAR:
@@ -265,7 +264,7 @@ weft_status weft__gguf_put_scaling(weft__gguf_facts *f, const weft_rope_options 
         weft__gguf_put_number(f, "rope.scaling.factor", o->factor);
         return WEFT_OK;
     case WEFT_ROPE_YARN:
-        if (o->no_truncate || !has_usual_amplitude(o))
+        if (!is_usual_yarn(o))
             break;
         weft__gguf_put_yarn(f, o);
         return WEFT_OK;
@@ -354,6 +353,8 @@ weft_status weft__gguf_put_dense_layers(weft__gguf_facts *f)
         if (!f->decoder.layers[i].sparse)
             return weft__gguf_refuse(f, "a layer without experts after one with experts");
     }
+    if (dense == f->n_layers)
+        return weft__gguf_refuse(f, "a model without layers of experts");
     weft__gguf_put_integer(f, "leading_dense_block_count", dense);
     return WEFT_OK;
 }
@@ -408,9 +409,24 @@ static weft_status put_sizes(weft__gguf_facts *f)
     return status;
 }
 
+/* A tied matrix is written twice where readers need both. */
+static weft_status check_parts(weft__gguf_facts *f)
+{
+    const weft__decoder_config *c = f->decoder.config;
+    const bool tied = weft_model_info_of(f->model)->tied;
+    if (!f->arch->describe && !f->arch->biases && (c->output_bias || c->mlp_bias))
+        return weft__gguf_refuse(f, "a bias of o_proj or of the MLP");
+    if (!tied && f->arch->output == WEFT__GGUF_OUTPUT_NEVER)
+        return weft__gguf_refuse(f, "an output matrix of its own");
+    f->untied = tied && f->arch->output == WEFT__GGUF_OUTPUT_ALWAYS;
+    return WEFT_OK;
+}
+
 weft_status weft__gguf_describe(weft__gguf_facts *f)
 {
-    weft_status status = put_sizes(f);
+    weft_status status = check_parts(f);
+    if (status == WEFT_OK)
+        status = put_sizes(f);
     if (status == WEFT_OK && !f->arch->unrotated)
         status = put_rope(f);
     if (status == WEFT_OK)

@@ -35,7 +35,8 @@ def llama_logits_apart(path, ids, folder, what="--logits"):
     numpy.save(at, ids)
     done = subprocess.run([sys.executable, __file__, what, path, at, to], capture_output=True)
     if done.returncode:
-        raise RuntimeError(f"llama.cpp fails (status {done.returncode})")
+        why = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise RuntimeError(f"llama.cpp fails (status {done.returncode}) {why}")
     return numpy.load(to)
 
 

@@ -312,5 +312,5 @@ def main(command, names):
 if sys.argv[1] == "--llama":
     path, lora, ids, out = sys.argv[2:]
     numpy.save(out, Llama(path, None if lora == "-" else lora).logits(numpy.load(ids)))
-else:
+elif __name__ == "__main__":
     main(sys.argv[1], sys.argv[2:])

@@ -15,16 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+from transformers import AutoConfig
 
-HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent))
-import peers
+from variant_checks import CHECKS, LIMIT, class_of, peers
 
-LENGTH, LIMIT = 40, 1e-4
 ACTIVATIONS = ["silu", "gelu", "gelu_pytorch_tanh", "gelu_new", "relu"]
 
 # ---- parts of configurations -----------------------------------------------------------------------
@@ -383,7 +379,6 @@ FAMILIES = {f.__name__: f for f in (
     glm4_moe_lite, minicpm3, gpt_oss, granite, granitemoehybrid, falcon_h1, hunyuan_v1_dense, lfm2,
     lfm2_moe, lfm3, gemma4_text, nemotron_h, olmo2, olmo3, phi3, seed_oss, smollm3, bert, modernbert)}
 FAMILIES |= {"roberta": bert, "xlm-roberta": bert}
-ENCODERS = ("bert", "roberta", "xlm-roberta", "modernbert")
 
 # ---- models ----------------------------------------------------------------------------------------
 
@@ -392,8 +387,7 @@ def made(name, options, seed):
     """A model with random parameters, in which no part is negligible."""
     torch.manual_seed(seed)
     config = AutoConfig.for_model(name, **options)
-    kind = AutoModelForSequenceClassification if name in ENCODERS else AutoModelForCausalLM
-    model = kind.from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
+    model = class_of(name).from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
     with torch.no_grad():
         for path, x in model.named_parameters():
             if x.dim() == 1 and path.endswith("norm.weight") or "layernorm.weight" in path.lower():
@@ -410,43 +404,39 @@ def made(name, options, seed):
     return model
 
 
-def compare(weft, name, options, seed, folder):
-    model = made(name, options, seed)
-    model.save_pretrained(folder)
-    ids = numpy.random.RandomState(seed).randint(3, model.config.vocab_size, (2, LENGTH))
-    expected = peers.torch_logits(model, ids)
-    got = peers.weft_logits(weft, folder, ids, folder)
-    if name in ENCODERS:
-        got = got[:, 0]
-    off = float(numpy.abs(got - expected).max() / expected.std())
-    if off <= LIMIT:
-        return off, ""
-    model.set_experts_implementation("eager")  # the others have no float64
-    torch.set_default_dtype(torch.float64)  # also of what is made in the forward pass
-    try:
-        exact = peers.torch_logits(model.double(), ids)
-    except Exception as error:  # an op without float64
-        return off, f"; no float64: {error}"
-    finally:
-        torch.set_default_dtype(torch.float32)
-    errors = [float(numpy.abs(x - exact).max() / exact.std()) for x in (got, expected)]
-    return (0 if errors[0] <= 2 * errors[1] else off), \
-        f"; from float64: weft {errors[0]:.1e}, transformers {errors[1]:.1e}"
+def written(weft, name, r, folder):
+    """The first of 60 drawn configurations that a GGUF file can have."""
+    ACTIVATIONS[:] = ["gelu_pytorch_tanh" if "gemma" in name else "silu"]
+    (folder / "gguf").mkdir()
+    for _ in range(60):
+        options = FAMILIES[name](r)
+        made(name, options, 0).save_pretrained(folder)
+        try:
+            peers.run(weft, "convert", folder, folder / "gguf" / "model.gguf", "--type", "f32", "--force")
+            break
+        except RuntimeError as error:
+            if "unsupported" not in str(error):
+                break
+    return options
 
 
-def one(weft, name, seed, keep):
-    options = FAMILIES[name](random.Random(f"{name} {seed}"))
+def one(weft, name, seed, keep, check):
+    r = random.Random(f"{name} {seed}")
     folder = Path(tempfile.mkdtemp())
     text = ""
     try:
-        off, more = compare(weft, name, options, seed, folder)
+        options = written(weft, name, r, folder) if check == "gguf" else FAMILIES[name](r)
+        model = made(name, options, seed)
+        model.save_pretrained(folder)
+        off, more = CHECKS[check](weft, model, folder, r, seed)
         word, text = "ok" if off <= LIMIT else "FAIL", f"{off:.1e}{more}"
     except RuntimeError as error:
-        text = str(error)[-200:]
-        word = "skipped" if "weft" not in text else "refused" if "unsupported" in text else "FAIL"
+        text = str(error)[-400:]
+        word = ("skipped" if "weft" not in text else
+                "refused" if "unsupported" in text or "no GGUF" in text else "FAIL")
     except Exception as error:  # of transformers
         word, text = "skipped", f"{type(error).__name__}: {str(error)[:200]}"
-    print(f"{word:8} {name:18} {seed} {text} {options if word != 'ok' else ''}", flush=True)
+    print(f"{word:8} {name:18} {check} {seed} {text} {options if word != 'ok' else ''}", flush=True)
     if keep and word in ("FAIL", "refused"):
         shutil.copytree(folder, Path(keep) / f"{name}-{seed}", dirs_exist_ok=True)
     shutil.rmtree(folder)
@@ -459,14 +449,16 @@ def main():
     parser.add_argument("families", nargs="*")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--number", type=int, default=5)
+    parser.add_argument("--check", default="logits", choices=CHECKS)
     parser.add_argument("--keep")
-    o = parser.parse_args()
+    o = parser.parse_intermixed_args()
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    words = [one(o.weft, name, seed, o.keep) for name in o.families or FAMILIES
+    words = [one(o.weft, name, seed, o.keep, o.check) for name in o.families or FAMILIES
              for seed in range(o.seed, o.seed + o.number)]
     print({word: words.count(word) for word in sorted(set(words))})
     sys.exit("FAIL" in words)
 
 
-main()
+if __name__ == "__main__":
+    main()
