@@ -471,7 +471,7 @@ static weft_chat_options read_options(json_object *from, char *tools, size_t siz
     return options;
 }
 
-static void conversations_are_jinja2s(void)
+static void conversations_equal_jinja2(void)
 {
     weft__json_doc doc = {0};
     weft_chat *chat = NULL;
@@ -584,5 +584,5 @@ CHECK_MAIN("chat", CHECK_CASE(formats_are_the_families), CHECK_CASE(gemma_format
            CHECK_CASE(a_folder_has_its_template), CHECK_CASE(options_reach_the_template),
            CHECK_CASE(a_gguf_file_has_its_template),
            CHECK_CASE(a_prompt_can_end_within_the_last_message),
-           CHECK_CASE(markup_follows_the_template), CHECK_CASE(conversations_are_jinja2s),
+           CHECK_CASE(markup_follows_the_template), CHECK_CASE(conversations_equal_jinja2),
            CHECK_CASE(gemma3), CHECK_CASE(llama3_2), CHECK_CASE(qwen2_5), CHECK_CASE(qwen3))

@@ -64,17 +64,17 @@ static void compare(const char *fixture, size_t least)
     weft__json_free(&doc);
 }
 
-static void snippets_are_jinja2s(void)
+static void snippets_equal_jinja2(void)
 {
     compare("chat/snippets.json", 500);
 }
 
-static void random_templates_are_jinja2s(void)
+static void random_templates_equal_jinja2(void)
 {
     compare("chat/grammar.json", 800);
 }
 
-static void integers_are_jinja2s(void)
+static void integers_equal_jinja2(void)
 {
     compare("chat/integers.json", 700);
 }
@@ -88,7 +88,7 @@ static void fails(const char *source, const char *message)
     weft_free(text);
 }
 
-static void numbers_of_json_are_pythons(void)
+static void numbers_of_json_equal_python(void)
 {
     compare("chat/floats.json", 400);
 }
@@ -304,8 +304,8 @@ static void memory_runs_out(void)
     json_object_put(list);
 }
 
-CHECK_MAIN("jinja", CHECK_CASE(snippets_are_jinja2s), CHECK_CASE(random_templates_are_jinja2s),
-           CHECK_CASE(integers_are_jinja2s), CHECK_CASE(numbers_of_json_are_pythons),
+CHECK_MAIN("jinja", CHECK_CASE(snippets_equal_jinja2), CHECK_CASE(random_templates_equal_jinja2),
+           CHECK_CASE(integers_equal_jinja2), CHECK_CASE(numbers_of_json_equal_python),
            CHECK_CASE(missing_filters_and_tags_are_named), CHECK_CASE(arithmetic_beyond_64_bits),
            CHECK_CASE(errors_name_line_and_what_was_expected),
            CHECK_CASE(variables_that_are_too_large),

@@ -323,7 +323,7 @@ static void errors_of_pull_say_what_is_wrong(void)
     CHECK_CONTAINS(o.err, "org/name: there is no such file or folder, and no such repository");
 }
 
-static void info_tells_more(void)
+static void info_prints_details(void)
 {
     output o = weft_command(NULL, "info %s", check_fixture("models/mlx-qwen3"));
     CHECK_EQ_INT(o.code, 0);
@@ -357,5 +357,5 @@ CHECK_MAIN("cli_engine", CHECK_CASE(bench_reports), CHECK_CASE(bench_needs_no_to
            CHECK_CASE(bench_measures_the_prompt_cache),
            CHECK_CASE(an_interrupted_bench_deletes_its_files), CHECK_CASE(bench_profiles),
            CHECK_CASE(bench_trains), CHECK_CASE(discover_lists),
-           CHECK_CASE(errors_of_pull_say_what_is_wrong), CHECK_CASE(info_tells_more),
+           CHECK_CASE(errors_of_pull_say_what_is_wrong), CHECK_CASE(info_prints_details),
            CHECK_CASE(other_backends_are_named))

@@ -447,7 +447,7 @@ static void check_earlier_linear(const char *version, const char *params)
 }
 
 /* A linear from before it had a flag for 8-bit activations, and from before it had a dtype. */
-static void files_may_lack_later_parameters(void)
+static void files_without_newer_parameters_are_read(void)
 {
     check_earlier_linear("3", "\"transposed\":false");
     check_earlier_linear("4", "\"transposed\":false,\"int8\":false");
@@ -478,5 +478,5 @@ CHECK_MAIN("export", CHECK_CASE(every_op_goes_through_a_file),
            CHECK_CASE(transforms_leave_only_values),
            CHECK_CASE(a_function_that_calls_a_compiled_one),
            CHECK_CASE(encoded_arrays_go_through_a_file), CHECK_CASE(broken_files_are_refused),
-           CHECK_CASE(files_may_lack_later_parameters),
+           CHECK_CASE(files_without_newer_parameters_are_read),
            CHECK_CASE(reading_elements_cannot_be_exported))

@@ -115,7 +115,7 @@ static void too_few_results_are_an_error(void)
     weft_scope_close(NULL);
 }
 
-static void a_function_that_is_never_content_is_refused(void)
+static void a_function_that_keeps_asking_for_room_is_refused(void)
 {
     weft_compiled *c;
     weft_array *out[4];
@@ -176,6 +176,6 @@ static void checkpoints_have_up_to_16_results(void)
 CHECK_MAIN("results", CHECK_CASE(a_compiled_function_decides_how_many_results_it_has),
            CHECK_CASE(results_that_do_not_fit_are_an_error),
            CHECK_CASE(too_few_results_are_an_error),
-           CHECK_CASE(a_function_that_is_never_content_is_refused),
+           CHECK_CASE(a_function_that_keeps_asking_for_room_is_refused),
            CHECK_CASE(files_know_how_many_results_a_function_has),
            CHECK_CASE(checkpoints_have_up_to_16_results))

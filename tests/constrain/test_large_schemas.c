@@ -329,7 +329,7 @@ static void branches_with_different_properties_are_followed(void)
 
 /* Two branches name the same properties and require none. A value of the last one (nowhere: 0)
  * tells them apart. */
-static void branches_with_the_same_properties_are_told_apart(void)
+static void branches_with_the_same_properties_are_distinguished(void)
 {
     for (int apart = 0; apart < 2; apart++) {
         weft__text schema = {0};
@@ -366,4 +366,4 @@ CHECK_MAIN("large_schemas", CHECK_CASE(contradictions_are_found_early),
            CHECK_CASE(many_properties_are_followed), CHECK_CASE(every_keyword_takes_many_entries),
            CHECK_CASE(many_patterns_are_followed),
            CHECK_CASE(branches_with_different_properties_are_followed),
-           CHECK_CASE(branches_with_the_same_properties_are_told_apart))
+           CHECK_CASE(branches_with_the_same_properties_are_distinguished))

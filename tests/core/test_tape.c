@@ -114,7 +114,7 @@ static void numbers_are_exact(void)
     CHECK(real("-inf", 0, 0, 0) == -(double)INFINITY);
 }
 
-static void functions_are_the_c_librarys(void)
+static void functions_equal_the_c_library(void)
 {
 #define SAME(name, x) CHECK_CLOSE(real(#name "(a)", x, 0, 0), name(x), 0)
     SAME(floor, -1.5);
@@ -382,7 +382,7 @@ static void codes_have_names_and_arities(void)
 }
 
 CHECK_MAIN("tape", CHECK_CASE(precedence_is_that_of_c), CHECK_CASE(integer_precedence_is_that_of_c),
-           CHECK_CASE(numbers_are_exact), CHECK_CASE(functions_are_the_c_librarys),
+           CHECK_CASE(numbers_are_exact), CHECK_CASE(functions_equal_the_c_library),
            CHECK_CASE(erfinv_inverts_erf), CHECK_CASE(nan_wins_min_and_max),
            CHECK_CASE(remainder_has_the_divisors_sign), CHECK_CASE(integers_wrap_at_their_width),
            CHECK_CASE(integer_division_never_traps), CHECK_CASE(shifts_by_the_width_leave_the_sign),

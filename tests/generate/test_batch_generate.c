@@ -182,7 +182,7 @@ static void check_together(const some *s, const weft_generated_row *results)
 }
 
 /* Quantized caches, caches with a limit and sinks, layers with windows or states. */
-static void caches_of_every_kind_go_together(void)
+static void all_kinds_of_caches_share_a_batch(void)
 {
     static const weft_cache_options kinds[] = {
         {.kv_bits = 8},  {.max_context = 12, .sink_tokens = 2},        {.trim = 3},
@@ -211,7 +211,7 @@ static void caches_of_every_kind_go_together(void)
 }
 
 /* Rotations that depend on the length, and texts without a cache, are computed one by one. */
-static void what_cannot_go_together_goes_alone(void)
+static void incompatible_requests_run_alone(void)
 {
     weft_model *model = fixture_model("rope-longrope");
     some s;
@@ -544,9 +544,9 @@ CHECK_MAIN("batch_generate", CHECK_CASE(greedy_texts_are_those_alone),
            CHECK_CASE(texts_of_quantized_weights_are_those_alone),
            CHECK_CASE(drawn_texts_are_those_alone),
            CHECK_CASE(texts_with_equal_options_draw_as_alone),
-           CHECK_CASE(an_invariant_batch_is_exact), CHECK_CASE(caches_of_every_kind_go_together),
+           CHECK_CASE(an_invariant_batch_is_exact), CHECK_CASE(all_kinds_of_caches_share_a_batch),
            CHECK_CASE(constrained_texts_are_those_alone),
-           CHECK_CASE(what_cannot_go_together_goes_alone), CHECK_CASE(a_bad_request_fails_alone),
+           CHECK_CASE(incompatible_requests_run_alone), CHECK_CASE(a_bad_request_fails_alone),
            CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(results_are_reported_as_they_end),
            CHECK_CASE(a_cancelled_batch_keeps_what_there_is), CHECK_CASE(texts_are_texts),
            CHECK_CASE(requests_are_added_and_freed_in_callbacks))

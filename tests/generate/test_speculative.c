@@ -104,7 +104,7 @@ static void a_model_accepts_its_own_proposals(void)
 }
 
 /* Small models soon repeat themselves, which is when looking back helps. */
-static void what_was_said_before_is_proposed(void)
+static void repeated_sequences_are_proposed(void)
 {
     weft_model *model = open_model("llama");
     weft_generate_options o = {.max_tokens = 60, .ignore_eos = true};
@@ -380,7 +380,7 @@ static void bounded_caches_give_the_same(void)
 
 CHECK_MAIN("speculative", CHECK_CASE(greedy_tokens_are_those_without_a_draft),
            CHECK_CASE(a_model_accepts_its_own_proposals),
-           CHECK_CASE(what_was_said_before_is_proposed),
+           CHECK_CASE(repeated_sequences_are_proposed),
            CHECK_CASE(a_text_ends_at_the_same_token_as_without_a_draft),
            CHECK_CASE(drawn_texts_keep_their_distribution),
            CHECK_CASE(proposals_of_an_equal_draft_are_always_accepted),

@@ -462,7 +462,7 @@ static bool is_built_in(void)
            WEFT_UNSUPPORTED;
 }
 
-static void without_libcurl_there_is_nothing_to_test(void)
+static void skipped_without_libcurl(void)
 {
     check_skip("built without libcurl");
 }
@@ -484,7 +484,7 @@ int main(int argc, char **argv)
         CHECK_CASE(links_to_something_else_are_replaced),
         CHECK_CASE(many_files_take_time_in_proportion),
     };
-    static const check_case without[] = {CHECK_CASE(without_libcurl_there_is_nothing_to_test)};
+    static const check_case without[] = {CHECK_CASE(skipped_without_libcurl)};
     return is_built_in() ? check_main(argc, argv, "trouble", with, sizeof with / sizeof *with)
                          : check_main(argc, argv, "trouble", without, 1);
 }

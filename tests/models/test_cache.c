@@ -41,7 +41,7 @@ static void append(weft_cache *cache, int64_t first, int64_t L)
     CHECK_EQ_INT(weft_cache_offset(cache), first + L);
 }
 
-static void it_grows_by_blocks(void)
+static void caches_grow_in_blocks(void)
 {
     weft_cache *cache = weft_cache_new();
     if (!CHECK(cache != NULL))
@@ -165,6 +165,6 @@ static void a_step_allocates_nothing_new(void)
     weft_cache_free(cache);
 }
 
-CHECK_MAIN("cache", CHECK_CASE(it_grows_by_blocks), CHECK_CASE(appending_is_updating),
+CHECK_MAIN("cache", CHECK_CASE(caches_grow_in_blocks), CHECK_CASE(appending_is_updating),
            CHECK_CASE(trimming_and_resetting), CHECK_CASE(what_does_not_fit_leaves_it_as_it_was),
            CHECK_CASE(a_step_allocates_nothing_new))

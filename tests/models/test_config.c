@@ -139,7 +139,7 @@ static void rope_refused(const char *text, weft_status status, const char *part)
     weft_config_free(c);
 }
 
-static void rope_that_makes_no_sense(void)
+static void malformed_rope_is_refused(void)
 {
     rope_refused("{\"rope_scaling\":{\"type\":\"spiral\"}}", WEFT_UNSUPPORTED,
                  "rope_type 'spiral' is unknown (known: default, linear, llama3, yarn");
@@ -213,5 +213,5 @@ static void longrope_keeps_its_lists(void)
 
 CHECK_MAIN("config", CHECK_CASE(the_text_config_comes_first), CHECK_CASE(malformed_files),
            CHECK_CASE(structs_are_filled_by_name), CHECK_CASE(rope_in_both_styles),
-           CHECK_CASE(rope_that_makes_no_sense), CHECK_CASE(longrope_keeps_its_lists),
+           CHECK_CASE(malformed_rope_is_refused), CHECK_CASE(longrope_keeps_its_lists),
            CHECK_CASE(rope_numbers_are_positive))

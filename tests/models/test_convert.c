@@ -209,8 +209,8 @@ static void shards_of_an_earlier_checkpoint_are_removed(void)
     weft_model_free(a);
 }
 
-/* What is there stays, unless it is to be replaced; a failure leaves nothing behind. */
-static void whole_or_not_at_all(void)
+/* An existing folder is kept unless it is to be replaced, and a failure leaves no files. */
+static void failed_conversions_leave_nothing(void)
 {
     char folder[600], base[512];
     snprintf(base, sizeof base, "%s", check_temporary("base"));
@@ -382,7 +382,7 @@ static void configurations_name_their_class(void)
 }
 
 /* One end is an integer, several are a list without repeats. */
-static void ends_are_listed_once(void)
+static void eos_tokens_are_listed_once(void)
 {
     static const char *const files[] = {"config.json", "generation_config.json"};
     for (int i = 0; i < 2; i++) {
@@ -555,8 +555,8 @@ static void values_that_are_not_finite(void)
 
 CHECK_MAIN("convert", CHECK_CASE(formats), CHECK_CASE(routers_stay_dense),
            CHECK_CASE(widths_that_differ), CHECK_CASE(shards),
-           CHECK_CASE(shards_of_an_earlier_checkpoint_are_removed), CHECK_CASE(whole_or_not_at_all),
-           CHECK_CASE(types_of_a_gguf_file), CHECK_CASE(free_space_is_checked_first),
-           CHECK_CASE(configurations_name_their_class), CHECK_CASE(ends_are_listed_once),
-           CHECK_CASE(llama3_is_recognized), CHECK_CASE(text_comes_along),
-           CHECK_CASE(values_that_are_not_finite))
+           CHECK_CASE(shards_of_an_earlier_checkpoint_are_removed),
+           CHECK_CASE(failed_conversions_leave_nothing), CHECK_CASE(types_of_a_gguf_file),
+           CHECK_CASE(free_space_is_checked_first), CHECK_CASE(configurations_name_their_class),
+           CHECK_CASE(eos_tokens_are_listed_once), CHECK_CASE(llama3_is_recognized),
+           CHECK_CASE(text_comes_along), CHECK_CASE(values_that_are_not_finite))

@@ -400,7 +400,7 @@ static void other_families_are_refused(void)
     weft_free(data);
 }
 
-static void nothing_is_left_there(void)
+static void buffers_are_freed(void)
 {
     CHECK_EQ_INT(weft_memory_active(), 0);
     weft_memory_clear_cache();
@@ -412,4 +412,4 @@ CHECK_MAIN("gpu_layers", CHECK_CASE(layers_are_where_they_should_be),
            CHECK_CASE(generation_gives_the_same_tokens), CHECK_CASE(training_takes_the_same_way),
            CHECK_CASE(streamed_weights_give_the_same_bits),
            CHECK_CASE(a_saved_adapter_loads_anywhere), CHECK_CASE(the_optimizer_takes_two_devices),
-           CHECK_CASE(other_families_are_refused), CHECK_CASE(nothing_is_left_there))
+           CHECK_CASE(other_families_are_refused), CHECK_CASE(buffers_are_freed))

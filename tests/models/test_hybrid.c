@@ -245,9 +245,9 @@ static void whole_beginnings_are_served(void)
     whole_beginnings_of("nemotron-h");
 }
 
-/* A turn that ends by itself leaves caches that the next one goes on from: with the token that
- * ended it, which a conversation has between its turns. */
-static void turns_go_on_from_each_other(void)
+/* When a turn ends with a stop token, the next turn continues from its caches, which include that
+ * token, as a conversation does. */
+static void turns_continue_from_the_previous_cache(void)
 {
     weft_model *model = fixture_model("qwen3-5-wrapped");
     weft_prompt_cache *cache = NULL;
@@ -471,7 +471,8 @@ static void taps_of_mlx(void)
 CHECK_MAIN("hybrid", CHECK_CASE(pieces_are_the_whole),
            CHECK_CASE(what_was_read_is_forgotten_as_a_whole),
            CHECK_CASE(the_ways_of_computing_agree), CHECK_CASE(texts_of_batches_are_their_own),
-           CHECK_CASE(whole_beginnings_are_served), CHECK_CASE(turns_go_on_from_each_other),
+           CHECK_CASE(whole_beginnings_are_served),
+           CHECK_CASE(turns_continue_from_the_previous_cache),
            CHECK_CASE(a_generation_goes_on_from_a_file), CHECK_CASE(states_are_planned_for),
            CHECK_CASE(all_parameters_learn), CHECK_CASE(adapters_go_into_delta_nets),
            CHECK_CASE(taps_of_mlx))

@@ -281,7 +281,7 @@ static weft_status open_it(base b, const char *folder)
     return status;
 }
 
-static void the_sound_ones_load(void)
+static void valid_files_load(void)
 {
     for (base b = FOLDER; b <= TOKENIZER; b++) {
         char name[64];
@@ -314,5 +314,5 @@ static void messages_name_file_field_expected_and_found(void)
     }
 }
 
-CHECK_MAIN("load_errors", CHECK_CASE(the_sound_ones_load),
+CHECK_MAIN("load_errors", CHECK_CASE(valid_files_load),
            CHECK_CASE(messages_name_file_field_expected_and_found))

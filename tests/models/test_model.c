@@ -177,7 +177,7 @@ static void new_refused(const char *text, weft_status status, const char *part)
     weft_config_free(config);
 }
 
-static void folders_that_are_no_checkpoint(void)
+static void folders_without_a_checkpoint_are_refused(void)
 {
     const char *folder = check_temporary("nothing");
     load_refused(folder, WEFT_IO, "nothing/config.json: open: No such file");
@@ -587,7 +587,7 @@ static void quantized_weights_are_made_one_by_one(void)
 CHECK_MAIN("model", CHECK_CASE(a_saved_model_is_loaded_again),
            CHECK_CASE(the_ids_that_end_are_of_both_files),
            CHECK_CASE(prefixes_and_towers_are_passed_over),
-           CHECK_CASE(folders_that_are_no_checkpoint),
+           CHECK_CASE(folders_without_a_checkpoint_are_refused),
            CHECK_CASE(rotations_have_the_defaults_of_their_family),
            CHECK_CASE(the_size_of_heads_comes_from_the_weights),
            CHECK_CASE(the_end_of_texts_comes_from_the_tokenizer),

@@ -91,7 +91,7 @@ static void the_same_tokens_with_less_work(void)
 }
 
 /* What windows have forgotten is not served; what goes on from the end is. */
-static void rings_that_went_around_serve_what_goes_on(void)
+static void wrapped_rings_serve_continuations(void)
 {
     weft_model *model = fixture_model("mistral"); /* windows of 8 */
     weft_prompt_cache *cache = model ? make(model, 0) : NULL;
@@ -153,7 +153,7 @@ static void instructions_beyond_the_switch_are_refused(void)
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-static void the_oldest_goes_for_want_of_room(void)
+static void the_oldest_entry_is_evicted_when_full(void)
 {
     weft_model *model = fixture_model("llama");
     const int64_t entry = 2 * 2 * 256 * 2 * 16 * 4; /* two layers, k and v, 256 x 2 x 16 float32 */
@@ -212,8 +212,8 @@ static void a_fingerprint_reads_little(void)
     weft_model_free(moved);
 }
 
-/* What was read with one adapter is not for another; nor is a file of it. */
-static void adapters_are_told_apart(void)
+/* Entries and files of one adapter are not used for another. */
+static void adapters_do_not_share_entries(void)
 {
     weft_model *model = fixture_model("llama");
     weft_prompt_cache *cache = model ? make(model, 0) : NULL;
@@ -353,9 +353,9 @@ static void files_that_do_not_fit_are_refused(void)
 }
 
 CHECK_MAIN("prompt_cache", CHECK_CASE(the_same_tokens_with_less_work),
-           CHECK_CASE(rings_that_went_around_serve_what_goes_on),
-           CHECK_CASE(instructions_stay_warm),
+           CHECK_CASE(wrapped_rings_serve_continuations), CHECK_CASE(instructions_stay_warm),
            CHECK_CASE(instructions_beyond_the_switch_are_refused),
-           CHECK_CASE(the_oldest_goes_for_want_of_room), CHECK_CASE(a_fingerprint_reads_little),
-           CHECK_CASE(adapters_are_told_apart), CHECK_CASE(a_file_brings_entries_back),
-           CHECK_CASE(files_of_others_are_refused), CHECK_CASE(files_that_do_not_fit_are_refused))
+           CHECK_CASE(the_oldest_entry_is_evicted_when_full),
+           CHECK_CASE(a_fingerprint_reads_little), CHECK_CASE(adapters_do_not_share_entries),
+           CHECK_CASE(a_file_brings_entries_back), CHECK_CASE(files_of_others_are_refused),
+           CHECK_CASE(files_that_do_not_fit_are_refused))

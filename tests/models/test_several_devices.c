@@ -551,7 +551,7 @@ static void memory_is_counted_and_suffices(void)
     CHECK_BYTES(&single, &plenty, sizeof plenty);
 }
 
-static void nothing_is_left_there(void)
+static void buffers_are_freed(void)
 {
     CHECK_EQ_INT(weft_memory_active(), 0);
     weft_memory_clear_cache();
@@ -574,4 +574,4 @@ CHECK_MAIN("several_devices", CHECK_CASE(lists_of_names_are_read),
            CHECK_CASE(resumed_runs_and_files_are_the_same),
            CHECK_CASE(compiled_updates_take_the_same_way), CHECK_CASE(micro_batches_overlap),
            CHECK_CASE(a_failure_on_one_device_changes_nothing),
-           CHECK_CASE(memory_is_counted_and_suffices), CHECK_CASE(nothing_is_left_there))
+           CHECK_CASE(memory_is_counted_and_suffices), CHECK_CASE(buffers_are_freed))

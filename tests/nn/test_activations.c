@@ -39,7 +39,7 @@ ONE(prelu, weft_prelu(x, in[1]))
 #undef ONE
 /* clang-format on */
 
-static void all_are_pytorchs(void)
+static void all_equal_pytorch(void)
 {
     static const struct {
         const char *name;
@@ -97,4 +97,4 @@ static void dtypes_and_edges(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("activations", CHECK_CASE(all_are_pytorchs), CHECK_CASE(dtypes_and_edges))
+CHECK_MAIN("activations", CHECK_CASE(all_equal_pytorch), CHECK_CASE(dtypes_and_edges))

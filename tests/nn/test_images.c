@@ -8,7 +8,7 @@
 
 static const double near = 4e-6; /* sums of some dozens of terms in float32 */
 
-static void convolutions_are_pytorchs(void)
+static void convolutions_equal_pytorch(void)
 {
     const weft_nn_conv_options one = {.stride = WEFT_DIMS(2), .padding = WEFT_DIMS(1)};
     const weft_nn_conv_options two = {.stride = WEFT_DIMS(2, 1),
@@ -24,7 +24,7 @@ static void convolutions_are_pytorchs(void)
     golden_close();
 }
 
-static void transposed_convolutions_are_pytorchs(void)
+static void transposed_convolutions_equal_pytorch(void)
 {
     const weft_nn_conv_options one = {
         .stride = WEFT_DIMS(2), .padding = WEFT_DIMS(1), .output_padding = WEFT_DIMS(1)};
@@ -42,7 +42,7 @@ static void transposed_convolutions_are_pytorchs(void)
     golden_close();
 }
 
-static void pools_are_pytorchs(void)
+static void pools_equal_pytorch(void)
 {
     const weft_dims none = WEFT_SCALAR, two = WEFT_DIMS(2), three = WEFT_DIMS(3),
                     one = WEFT_DIMS(1);
@@ -63,7 +63,7 @@ static void pools_are_pytorchs(void)
     golden_close();
 }
 
-static void upsampling_is_pytorchs(void)
+static void upsampling_equals_pytorch(void)
 {
     static const struct {
         const char *name;
@@ -128,6 +128,6 @@ static void initial_weights_and_refusals(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("images", CHECK_CASE(convolutions_are_pytorchs),
-           CHECK_CASE(transposed_convolutions_are_pytorchs), CHECK_CASE(pools_are_pytorchs),
-           CHECK_CASE(upsampling_is_pytorchs), CHECK_CASE(initial_weights_and_refusals))
+CHECK_MAIN("images", CHECK_CASE(convolutions_equal_pytorch),
+           CHECK_CASE(transposed_convolutions_equal_pytorch), CHECK_CASE(pools_equal_pytorch),
+           CHECK_CASE(upsampling_equals_pytorch), CHECK_CASE(initial_weights_and_refusals))

@@ -14,7 +14,7 @@ static weft_array *bilinear(weft_module *m, weft_array *const *in)
     return weft_nn_bilinear_call(m, in[0], in[1]);
 }
 
-static void small_layers_are_pytorchs(void)
+static void small_layers_equal_pytorch(void)
 {
     if (!golden_open("nn/layers"))
         return;
@@ -35,7 +35,7 @@ static weft_module *training(weft_module *m)
     return m;
 }
 
-static void norms_are_pytorchs(void)
+static void norms_equal_pytorch(void)
 {
     const weft_nn_batch_norm_options loose = {.eps = 1e-3},
                                      bare = {.no_affine = true, .no_statistics = true};
@@ -107,7 +107,7 @@ static weft_array *second(weft_module *m, weft_array *const *in)
 }
 
 /* Angles of weft_rope are float32, whatever x is. */
-static void positions_are_the_papers(void)
+static void positions_equal_the_paper(void)
 {
     const weft_nn_sinusoidal_options turns = {
         .min_freq = 0.01, .max_freq = 2, .cos_first = true, .full_turns = true};
@@ -197,6 +197,6 @@ static void refusals(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("layers_more", CHECK_CASE(small_layers_are_pytorchs), CHECK_CASE(norms_are_pytorchs),
-           CHECK_CASE(batch_norm_keeps_statistics), CHECK_CASE(positions_are_the_papers),
+CHECK_MAIN("layers_more", CHECK_CASE(small_layers_equal_pytorch), CHECK_CASE(norms_equal_pytorch),
+           CHECK_CASE(batch_norm_keeps_statistics), CHECK_CASE(positions_equal_the_paper),
            CHECK_CASE(dropout_of_channels), CHECK_CASE(activations_by_name), CHECK_CASE(refusals))

@@ -33,7 +33,7 @@ LOSS(margin, weft_loss_margin_ranking(in[0], in[1], in[2], 0.3, WEFT_REDUCTION_N
 #undef LOSS
 /* clang-format on */
 
-static void all_are_pytorchs(void)
+static void all_equal_pytorch(void)
 {
     static const struct {
         const char *name;
@@ -118,5 +118,5 @@ static void refusals_name_what_is_wrong(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("losses", CHECK_CASE(all_are_pytorchs), CHECK_CASE(reductions), CHECK_CASE(edges),
+CHECK_MAIN("losses", CHECK_CASE(all_equal_pytorch), CHECK_CASE(reductions), CHECK_CASE(edges),
            CHECK_CASE(refusals_name_what_is_wrong))

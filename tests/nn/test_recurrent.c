@@ -21,7 +21,7 @@ static weft_array *lstm(weft_module *m, weft_array *const *in)
     return weft_nn_lstm_call(m, in[0], in[1], in[2], NULL);
 }
 
-static void all_are_pytorchs(void)
+static void all_equal_pytorch(void)
 {
     if (!golden_open("nn/layers"))
         return;
@@ -74,5 +74,5 @@ static void edges(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("recurrent", CHECK_CASE(all_are_pytorchs), CHECK_CASE(an_lstm_continues_from_its_states),
-           CHECK_CASE(edges))
+CHECK_MAIN("recurrent", CHECK_CASE(all_equal_pytorch),
+           CHECK_CASE(an_lstm_continues_from_its_states), CHECK_CASE(edges))

@@ -19,7 +19,7 @@ static weft_array *transformer(weft_module *m, weft_array *const *in)
     return weft_nn_transformer_call(m, in[0], in[1], NULL, mask, NULL);
 }
 
-static void all_are_pytorchs(void)
+static void all_equal_pytorch(void)
 {
     const weft_nn_attention_options sizes = {
         .query_in = 6, .key_in = 5, .value_in = 7, .value_dims = 4, .out = 3, .bias = true};
@@ -65,4 +65,4 @@ static void names_and_modes(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("transformer", CHECK_CASE(all_are_pytorchs), CHECK_CASE(names_and_modes))
+CHECK_MAIN("transformer", CHECK_CASE(all_equal_pytorch), CHECK_CASE(names_and_modes))

@@ -59,7 +59,7 @@ static void against(const scene *s, weft_dtype dtype, double tolerance)
 }
 
 /* Sums of some ten products around 1: float32 by its rounding, float64 likewise. */
-static void gradients_are_torchs(void)
+static void gradients_equal_torch(void)
 {
     if (!golden_open("nn/attention")) {
         return;
@@ -145,5 +145,5 @@ static void edges(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("attention_bias", CHECK_CASE(gradients_are_torchs), CHECK_CASE(learned_slopes),
+CHECK_MAIN("attention_bias", CHECK_CASE(gradients_equal_torch), CHECK_CASE(learned_slopes),
            CHECK_CASE(narrow_biases), CHECK_CASE(edges))

@@ -25,7 +25,7 @@ static void check(const char *name, weft_array *y, double scale)
     golden_check(y, tensor, tolerance * scale);
 }
 
-static void every_length_is_scipys(void)
+static void every_length_equals_scipy(void)
 {
     static const int64_t lengths[] = {1,  2,  3,  4,  5,  6,   7,   8,   11,  13,  16,  25,
                                       49, 60, 61, 67, 97, 128, 134, 210, 243, 509, 1024};
@@ -57,7 +57,7 @@ static void every_length_is_scipys(void)
 typedef weft_array *one_axis(weft_array *x, int64_t n, int axis, weft_fft_norm norm);
 typedef weft_array *many_axes(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm);
 
-static void normalisation_is_scipys(void)
+static void normalisation_equals_scipy(void)
 {
     static const struct {
         const char *name;
@@ -83,7 +83,7 @@ static void normalisation_is_scipys(void)
     golden_close();
 }
 
-static void lengths_and_axes_are_scipys(void)
+static void lengths_and_axes_equal_scipy(void)
 {
     const weft_fft_norm norm = WEFT_FFT_BACKWARD;
     const weft_dims none = WEFT_SCALAR;
@@ -105,7 +105,7 @@ static void lengths_and_axes_are_scipys(void)
     golden_close();
 }
 
-static void frequencies_are_numpys(void)
+static void frequencies_equal_numpy(void)
 {
     static const int64_t lengths[] = {1, 2, 7, 8};
     golden_open("ops/fft");
@@ -222,7 +222,7 @@ static void gradients_are_adjoints(void)
     }
 }
 
-CHECK_MAIN("fft", CHECK_CASE(every_length_is_scipys), CHECK_CASE(normalisation_is_scipys),
-           CHECK_CASE(lengths_and_axes_are_scipys), CHECK_CASE(frequencies_are_numpys),
+CHECK_MAIN("fft", CHECK_CASE(every_length_equals_scipy), CHECK_CASE(normalisation_equals_scipy),
+           CHECK_CASE(lengths_and_axes_equal_scipy), CHECK_CASE(frequencies_equal_numpy),
            CHECK_CASE(long_transforms_keep_their_precision), CHECK_CASE(bad_calls_are_refused),
            CHECK_CASE(gradients_are_adjoints))

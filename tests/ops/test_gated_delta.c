@@ -45,7 +45,7 @@ static int apply(void *context, weft_array *const *in, int n_in, weft_array **ou
 }
 
 /* float32 rounds each of a text's steps, and sums of a few numbers of size 1 within them. */
-static void values_are_torchs(void)
+static void values_equal_torch(void)
 {
     static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT64};
     static const double tolerances[] = {3e-6, 1e-13};
@@ -64,7 +64,7 @@ static void values_are_torchs(void)
     }
 }
 
-static void gradients_are_torchs(void)
+static void gradients_equal_torch(void)
 {
     static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT64};
     static const double tolerances[] = {2e-5, 1e-12};
@@ -152,5 +152,5 @@ static void arguments_that_do_not_fit_are_refused(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("gated_delta", CHECK_CASE(values_are_torchs), CHECK_CASE(gradients_are_torchs),
+CHECK_MAIN("gated_delta", CHECK_CASE(values_equal_torch), CHECK_CASE(gradients_equal_torch),
            CHECK_CASE(pieces_make_the_whole), CHECK_CASE(arguments_that_do_not_fit_are_refused))

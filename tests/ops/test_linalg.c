@@ -20,7 +20,7 @@ static const char *named(const char *prefix, const char *name, const char *which
 
 /* ---- norms and cross products --------------------------------------------------------------- */
 
-static void norms_are_numpys(void)
+static void norms_equal_numpy(void)
 {
     static const struct {
         const char *name;
@@ -66,7 +66,7 @@ static void the_norm_of_zero_has_gradient_zero(void)
     weft_scope_close(NULL);
 }
 
-static void cross_products_are_numpys(void)
+static void cross_products_equal_numpy(void)
 {
     static const struct {
         const char *name;
@@ -117,7 +117,7 @@ static void factors_of(const char *shape)
     }
 }
 
-static void factors_are_lapacks(void)
+static void factors_equal_lapack(void)
 {
     static const char *const shapes[] = {"real_6x6",    "real_2x7x4",    "real_3x6",
                                          "complex_6x6", "complex_2x7x4", "complex_3x6"};
@@ -166,7 +166,7 @@ static void square_matrices(const char *kind)
     golden_check(weft_solve_triangular(u, b, true), named("triangular", kind, "out0"), close);
 }
 
-static void systems_and_eigenvalues_are_numpys(void)
+static void systems_and_eigenvalues_equal_numpy(void)
 {
     golden_open("ops/linalg");
     weft_scope_open();
@@ -415,9 +415,9 @@ static void threads_of_the_program_stay(void)
     openblas_set_num_threads(before);
 }
 
-CHECK_MAIN("linalg", CHECK_CASE(norms_are_numpys), CHECK_CASE(the_norm_of_zero_has_gradient_zero),
-           CHECK_CASE(cross_products_are_numpys), CHECK_CASE(factors_are_lapacks),
-           CHECK_CASE(systems_and_eigenvalues_are_numpys), CHECK_CASE(factors_reconstruct),
+CHECK_MAIN("linalg", CHECK_CASE(norms_equal_numpy), CHECK_CASE(the_norm_of_zero_has_gradient_zero),
+           CHECK_CASE(cross_products_equal_numpy), CHECK_CASE(factors_equal_lapack),
+           CHECK_CASE(systems_and_eigenvalues_equal_numpy), CHECK_CASE(factors_reconstruct),
            CHECK_CASE(bad_matrices_are_refused), CHECK_CASE(nan_and_infinity_give_nan),
            CHECK_CASE(sixteen_bits_are_rounded_once), CHECK_CASE(compositions_have_derivatives),
            CHECK_CASE(threads_of_the_program_stay))

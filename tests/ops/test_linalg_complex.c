@@ -108,7 +108,7 @@ static weft_array *of_cholesky(void *context, weft_array *const *in, int n)
     return weigh(weft_cholesky(gram(in[0]), false));
 }
 
-static void gradients_are_pytorchs(void)
+static void gradients_equal_pytorch(void)
 {
     static const struct {
         const char *name;
@@ -172,5 +172,5 @@ static void other_triangles_are_conjugates(void)
     golden_close();
 }
 
-CHECK_MAIN("linalg_complex", CHECK_CASE(gradients_are_pytorchs),
+CHECK_MAIN("linalg_complex", CHECK_CASE(gradients_equal_pytorch),
            CHECK_CASE(other_triangles_are_conjugates))

@@ -85,7 +85,7 @@ static void compare_case(weft_array *w, const char *name, const weft_quantize_op
     same_as_golden(weft_dequantize(q[0], q[1], q[2], dense, o), name, "dense");
 }
 
-static void every_mode_is_mlx(void)
+static void every_mode_equals_mlx(void)
 {
     static const char *const kinds[] = {"f32", "f16", "bf16"};
     if (!golden_open("ops/quantize")) {
@@ -539,7 +539,7 @@ static void empty_matrices(void)
     CHECK_EQ_INT(words_of(e), 5 * 10);
 }
 
-CHECK_MAIN("quantize", CHECK_CASE(every_mode_is_mlx), CHECK_CASE(the_ramp_and_a_global_scale),
+CHECK_MAIN("quantize", CHECK_CASE(every_mode_equals_mlx), CHECK_CASE(the_ramp_and_a_global_scale),
            CHECK_CASE(literal_words), CHECK_CASE(float8), CHECK_CASE(extremes),
            CHECK_CASE(encodings_are_the_tensors), CHECK_CASE(products_of_every_mode),
            CHECK_CASE(products_of_mlx), CHECK_CASE(experts_and_both), CHECK_CASE(batches_broadcast),

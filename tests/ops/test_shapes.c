@@ -69,7 +69,7 @@ static void axes_are_moved_as_numpy_does(void)
     weft_scope_close(NULL);
 }
 
-static void parts_and_repetitions_are_numpys(void)
+static void parts_and_repetitions_equal_numpy(void)
 {
     weft_array *out[10];
     weft_scope_open();
@@ -100,7 +100,7 @@ static void parts_and_repetitions_are_numpys(void)
     weft_scope_close(NULL);
 }
 
-static void padding_is_numpys(void)
+static void padding_equals_numpy(void)
 {
     static const char *const names[] = {"pad_constant", "pad_edge", "pad_reflect", "pad_symmetric",
                                         "pad_wrap"};
@@ -210,6 +210,6 @@ static void close_file(void)
 }
 
 CHECK_MAIN("shapes", CHECK_CASE(open_file), CHECK_CASE(axes_are_moved_as_numpy_does),
-           CHECK_CASE(parts_and_repetitions_are_numpys), CHECK_CASE(padding_is_numpys),
+           CHECK_CASE(parts_and_repetitions_equal_numpy), CHECK_CASE(padding_equals_numpy),
            CHECK_CASE(windows_and_bytes), CHECK_CASE(errors_say_why),
            CHECK_CASE(gradients_flow_through_every_function), CHECK_CASE(close_file))

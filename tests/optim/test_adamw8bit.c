@@ -149,7 +149,7 @@ static void updates_are_nearly_those_of_bitsandbytes_and_adamw(void)
     golden_close();
 }
 
-static void small_parameters_are_adamws(void)
+static void small_parameters_equal_adamw(void)
 {
     subject s[2];
     const weft_optim_type *const types[] = {&weft_optim_adamw8bit, &weft_optim_adamw};
@@ -299,5 +299,5 @@ CHECK_MAIN("adamw8bit", CHECK_CASE(codes_are_the_nearest),
            CHECK_CASE(the_fused_op_does_what_the_formula_does),
            CHECK_CASE(gradients_that_are_not_finite_change_nothing),
            CHECK_CASE(updates_are_nearly_those_of_bitsandbytes_and_adamw),
-           CHECK_CASE(small_parameters_are_adamws), CHECK_CASE(the_state_takes_a_quarter),
+           CHECK_CASE(small_parameters_equal_adamw), CHECK_CASE(the_state_takes_a_quarter),
            CHECK_CASE(a_saved_state_continues_with_the_same_bytes))

@@ -168,7 +168,7 @@ static void bfloat16_is_the_rounded_master(void)
     weft_drop(slot);
 }
 
-static void defaults_are_pytorchs(void)
+static void defaults_equal_pytorch(void)
 {
     reference r = {.p = {1, -0.5, 0.25, 2, -3},
                    .lr = 1e-5,
@@ -405,7 +405,7 @@ static void global_norm_is_over_all_arrays(void)
 
 CHECK_MAIN("apply", CHECK_CASE(float32_follows_the_formula),
            CHECK_CASE(clipping_scales_by_the_global_norm),
-           CHECK_CASE(bfloat16_is_the_rounded_master), CHECK_CASE(defaults_are_pytorchs),
+           CHECK_CASE(bfloat16_is_the_rounded_master), CHECK_CASE(defaults_equal_pytorch),
            CHECK_CASE(steps_that_are_not_finite_change_nothing), CHECK_CASE(bad_input_is_refused),
            CHECK_CASE(every_type_is_clipped),
            CHECK_CASE(steps_that_are_not_finite_change_nothing_in_any_type),

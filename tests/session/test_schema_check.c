@@ -180,7 +180,7 @@ static void malformed_keywords_are_ignored(void)
     CHECK(complaints > 0);
 }
 
-static void schemas_without_an_end_end(void)
+static void endless_references_are_rejected(void)
 {
     char complaint[512];
     CHECK(!holds("{\"$ref\": \"#\"}", "1", complaint));
@@ -213,4 +213,4 @@ static void complaints_are_utf8(void)
 
 CHECK_MAIN("schema_check", CHECK_CASE(values_are_validated_by_schemas),
            CHECK_CASE(numbers_are_compared_exactly), CHECK_CASE(malformed_keywords_are_ignored),
-           CHECK_CASE(schemas_without_an_end_end), CHECK_CASE(complaints_are_utf8))
+           CHECK_CASE(endless_references_are_rejected), CHECK_CASE(complaints_are_utf8))

@@ -344,7 +344,7 @@ static void ids_without_a_token(void)
     weft_tokenizer_free(t);
 }
 
-static void half_a_character_is_held_back(void)
+static void incomplete_characters_are_held_back(void)
 {
     weft_tokenizer *t = load(check_source("examples/storyteller"));
     weft_detokenizer *stream = NULL;
@@ -459,5 +459,5 @@ CHECK_MAIN("tokenizer", CHECK_CASE(random_texts_with_the_storyteller),
            CHECK_CASE(llama3_2), CHECK_CASE(gemma2), CHECK_CASE(gemma3),
            CHECK_CASE(vocabulary_questions), CHECK_CASE(empty_text_and_no_ids),
            CHECK_CASE(invalid_utf8_is_refused), CHECK_CASE(ids_without_a_token),
-           CHECK_CASE(half_a_character_is_held_back), CHECK_CASE(time_grows_with_the_length),
+           CHECK_CASE(incomplete_characters_are_held_back), CHECK_CASE(time_grows_with_the_length),
            CHECK_CASE(a_long_run_of_marks), CHECK_CASE(a_book_is_encoded_and_decoded))

@@ -300,9 +300,9 @@ static void the_config_names_special_tokens(void)
     }
 }
 
-/* Marks newer than the Unicode tables of the tokenizers that files are made with stay as they are,
- * and the text on both sides of one is composed. */
-static void newer_marks_stay(void)
+/* Combining marks newer than the Unicode tables of tokenizers are unchanged, and the text on both
+ * sides of one is composed. */
+static void newer_combining_marks_are_kept(void)
 {
     static const char json[] =
         "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"\xC3\xA9\":0,\"\xE1\xAB\x80\":1,\"e\":2,"
@@ -435,5 +435,5 @@ CHECK_MAIN("tokenizer_files", CHECK_CASE(errors_name_the_field),
            CHECK_CASE(text_that_cannot_be_encoded_is_reported),
            CHECK_CASE(complete_files_are_loaded), CHECK_CASE(files_that_are_truncated_anywhere),
            CHECK_CASE(files_that_are_not_there), CHECK_CASE(the_config_names_special_tokens),
-           CHECK_CASE(normalizers_that_multiply_are_bounded), CHECK_CASE(newer_marks_stay),
-           CHECK_CASE(every_allocation_fails_once))
+           CHECK_CASE(normalizers_that_multiply_are_bounded),
+           CHECK_CASE(newer_combining_marks_are_kept), CHECK_CASE(every_allocation_fails_once))

@@ -57,7 +57,7 @@ static void expect_round_trip(const char *base, const weft_nn_lora_options *o, c
 }
 
 /* qwen2's head is its embedding: an adapter of either changes only that one. */
-static void tied_weights_part_where_one_is_adapted(void)
+static void adapting_one_tied_weight_unties_it(void)
 {
     const char *const head[] = {"lm_head"}, *const embedding[] = {"embed_tokens", "q_proj"};
     expect_round_trip("qwen2", &(weft_nn_lora_options){.targets = head, .n_targets = 1}, "head");
@@ -209,7 +209,7 @@ static weft_array *decoded(void *context, const weft_nn_item *item, weft_array *
 
 /* Of a base whose experts are quantized, adapters have the loss and gradients of its decoded copy.
  * The kernels round the inputs of encoded matrices. */
-static void experts_in_few_bits_are_adapted_too(void)
+static void quantized_experts_are_adapted(void)
 {
     const char *const all[] = {WEFT_LORA_ALL_LINEAR};
     const weft_nn_lora_options o = {.targets = all, .n_targets = 1, .rank = 4};
@@ -516,12 +516,12 @@ static void all_linears_are_what_peft_loads(void)
     }
 }
 
-CHECK_MAIN("adapter_modules", CHECK_CASE(tied_weights_part_where_one_is_adapted),
+CHECK_MAIN("adapter_modules", CHECK_CASE(adapting_one_tied_weight_unties_it),
            CHECK_CASE(modules_cannot_be_both_targets_and_whole),
            CHECK_CASE(mixtures_are_adapted_with_their_experts),
            CHECK_CASE(adapters_of_experts_are_saved_and_fused),
            CHECK_CASE(adapters_of_experts_have_every_format),
-           CHECK_CASE(experts_in_few_bits_are_adapted_too),
+           CHECK_CASE(quantized_experts_are_adapted),
            CHECK_CASE(adapters_of_another_base_are_refused),
            CHECK_CASE(copies_of_weights_are_dropped), CHECK_CASE(experts_may_be_linears),
            CHECK_CASE(mlps_beside_experts_are_parameters),

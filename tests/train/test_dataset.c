@@ -109,7 +109,7 @@ static void texts_may_contain_nul(void)
     weft_dataset_free(d);
 }
 
-static void prompts_are_not_learnt(void)
+static void prompts_do_not_contribute_to_the_loss(void)
 {
     const char *text = "{\"prompt\": \"Who lives here?\", \"completion\": \" A rabbit.\"}";
     int32_t ids[64];
@@ -481,7 +481,7 @@ static void negative_ids_are_refused(void)
 }
 
 CHECK_MAIN("dataset", CHECK_CASE(text_lines_end_in_eos), CHECK_CASE(texts_may_contain_nul),
-           CHECK_CASE(prompts_are_not_learnt), CHECK_CASE(any_id_can_be_the_eos),
+           CHECK_CASE(prompts_do_not_contribute_to_the_loss), CHECK_CASE(any_id_can_be_the_eos),
            CHECK_CASE(an_eos_in_the_text_is_not_doubled),
            CHECK_CASE(long_samples_follow_the_policy), CHECK_CASE(texts_become_windows),
            CHECK_CASE(windows_may_overlap), CHECK_CASE(a_text_is_split_by_characters),

@@ -150,7 +150,7 @@ static void run_updates(const golden *g, const weft_safetensors *file, const sam
     weft_model_free(teacher);
 }
 
-static void every_update_is_trls(void)
+static void every_update_equals_trl(void)
 {
     static samples s;
     read_samples(&s);
@@ -349,7 +349,7 @@ static void ranks_end_alike(void)
 
 /* Sampled completions depend on the weights, and replace those of the data in a share of the
  * updates. */
-static void a_share_of_the_updates_samples(void)
+static void lmbda_is_the_share_of_sampled_updates(void)
 {
     static run data, all, some;
     data = (run){.o.seed = 1};
@@ -381,7 +381,7 @@ static double loss_of(weft_dataset *d, weft_model *model, weft_model *teacher)
 
 /* A teacher that reads other samples: the loss is that of its hidden states at their targets, in
  * every way to compute it. */
-static void a_teacher_may_read_more(void)
+static void a_teacher_may_have_a_longer_system_text(void)
 {
     static run plain, r, other;
     static samples s;
@@ -553,10 +553,10 @@ static void malformed_options_are_named(void)
     CHECK_STATUS(make_run(&none), WEFT_IO);
 }
 
-CHECK_MAIN("distill", CHECK_CASE(every_update_is_trls),
+CHECK_MAIN("distill", CHECK_CASE(every_update_equals_trl),
            CHECK_CASE(every_way_makes_the_same_updates), CHECK_CASE(resumed_runs_end_alike),
-           CHECK_CASE(ranks_end_alike), CHECK_CASE(a_share_of_the_updates_samples),
-           CHECK_CASE(a_teacher_may_read_more), CHECK_CASE(a_stored_teacher_is_close),
-           CHECK_CASE(a_model_is_its_own_teacher), CHECK_CASE(a_stored_teacher_trains),
-           CHECK_CASE(misuse_of_a_stored_teacher_is_refused), CHECK_CASE(sampling_needs_prompts),
-           CHECK_CASE(malformed_options_are_named))
+           CHECK_CASE(ranks_end_alike), CHECK_CASE(lmbda_is_the_share_of_sampled_updates),
+           CHECK_CASE(a_teacher_may_have_a_longer_system_text),
+           CHECK_CASE(a_stored_teacher_is_close), CHECK_CASE(a_model_is_its_own_teacher),
+           CHECK_CASE(a_stored_teacher_trains), CHECK_CASE(misuse_of_a_stored_teacher_is_refused),
+           CHECK_CASE(sampling_needs_prompts), CHECK_CASE(malformed_options_are_named))

@@ -39,7 +39,7 @@ static void run(const golden *g, int64_t micro)
     close_setting(&s);
 }
 
-static void every_loss_is_sentence_transformers(void)
+static void every_loss_equals_sentence_transformers(void)
 {
     for (int i = 0; i < N_EMBED_GOLDENS; i++)
         run(&embed_goldens[i], 0);
@@ -364,7 +364,7 @@ static void splits_and_caches_keep_examples(void)
     weft_tokenizer_free(tokenizer);
 }
 
-CHECK_MAIN("embed", CHECK_CASE(every_loss_is_sentence_transformers),
+CHECK_MAIN("embed", CHECK_CASE(every_loss_equals_sentence_transformers),
            CHECK_CASE(parts_give_the_same_losses), CHECK_CASE(parts_have_the_dropout_of_the_batch),
            CHECK_CASE(other_data_is_refused), CHECK_CASE(only_the_last_id_is_a_target),
            CHECK_CASE(trainers_name_what_is_unsupported),

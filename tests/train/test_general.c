@@ -56,7 +56,7 @@ static int measured_at(const history *l, int64_t *steps)
     return n;
 }
 
-static void it_is_measured_first_and_last_and_changes_no_weight(void)
+static void the_general_loss_is_measured_first_and_last(void)
 {
     char with[512], without[512];
     snprintf(with, sizeof with, "%s", check_temporary("with"));
@@ -90,7 +90,7 @@ static void it_is_measured_first_and_last_and_changes_no_weight(void)
 }
 
 /* Without validation the first report has the loss of the general text alone. */
-static void it_needs_no_validation(void)
+static void the_general_loss_needs_no_validation_data(void)
 {
     weft_dataset *general = general_text(300);
     history l = {.n = 0};
@@ -233,7 +233,8 @@ static void a_failure_is_reported(void)
     }
 }
 
-CHECK_MAIN("general", CHECK_CASE(it_is_measured_first_and_last_and_changes_no_weight),
-           CHECK_CASE(it_needs_no_validation), CHECK_CASE(resumed_runs_keep_what_was_measured),
+CHECK_MAIN("general", CHECK_CASE(the_general_loss_is_measured_first_and_last),
+           CHECK_CASE(the_general_loss_needs_no_validation_data),
+           CHECK_CASE(resumed_runs_keep_what_was_measured),
            CHECK_CASE(runs_without_patience_measure_their_end),
            CHECK_CASE(ids_beyond_the_vocabulary_are_refused), CHECK_CASE(a_failure_is_reported))

@@ -276,8 +276,8 @@ static void runs_of_two_models_are_laid_side_by_side(void)
     weft_history_free(runs[1]);
 }
 
-/* Runs whose folders have the same last component are told apart by all of it. */
-static void equal_names_are_told_apart(void)
+/* Runs whose folders have the same last component are labeled with the whole path. */
+static void folders_of_equal_names_get_different_labels(void)
 {
     weft_history *runs[2] = {NULL};
     char a[512];
@@ -345,5 +345,6 @@ CHECK_MAIN("history", CHECK_CASE(curves_have_the_numbers_of_the_lines),
            CHECK_CASE(records_of_other_forms_are_refused_or_shown), CHECK_CASE(names_are_escaped),
            CHECK_CASE(samples_are_aligned), CHECK_CASE(runs_are_laid_side_by_side),
            CHECK_CASE(runs_of_two_models_are_laid_side_by_side),
-           CHECK_CASE(equal_names_are_told_apart), CHECK_CASE(csv_has_a_line_for_each_update),
+           CHECK_CASE(folders_of_equal_names_get_different_labels),
+           CHECK_CASE(csv_has_a_line_for_each_update),
            CHECK_CASE(event_files_are_those_of_tensorboard))

@@ -105,7 +105,7 @@ static void every_allocation_of_a_step_fails_once(void)
     sweep(false, false);
 }
 
-static void and_with_checkpointing(void)
+static void every_allocation_of_a_checkpointed_step_fails_once(void)
 {
     sweep(true, false);
 }
@@ -116,4 +116,4 @@ static void and_compiled(void)
 }
 
 CHECK_MAIN("train_no_memory", CHECK_CASE(every_allocation_of_a_step_fails_once),
-           CHECK_CASE(and_with_checkpointing), CHECK_CASE(and_compiled))
+           CHECK_CASE(every_allocation_of_a_checkpointed_step_fails_once), CHECK_CASE(and_compiled))

@@ -161,7 +161,7 @@ static void run_steps(const golden *g, const numbers *n, weft_model *model)
         weft_dataset_free(data[s]);
 }
 
-static void every_step_is_trls(void)
+static void every_step_equals_trl(void)
 {
     for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
         numbers n = {0};
@@ -519,7 +519,8 @@ static void evaluation_has_the_objectives_loss(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("objectives", CHECK_CASE(every_step_is_trls), CHECK_CASE(compiled_updates_are_the_same),
+CHECK_MAIN("objectives", CHECK_CASE(every_step_equals_trl),
+           CHECK_CASE(compiled_updates_are_the_same),
            CHECK_CASE(evaluation_has_the_objectives_loss), CHECK_CASE(a_pair_is_one_example),
            CHECK_CASE(pairs_and_samples_do_not_mix), CHECK_CASE(long_pairs_are_left_out_whole),
            CHECK_CASE(own_objectives_take_single_samples),

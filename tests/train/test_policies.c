@@ -226,7 +226,7 @@ end:
     weft_dataset_free(d);
 }
 
-static void every_update_is_trls(void)
+static void every_update_equals_trl(void)
 {
     for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
         char path[128];
@@ -503,7 +503,7 @@ static void wrong_runs_are_refused(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("policies", CHECK_CASE(every_update_is_trls), CHECK_CASE(groups_may_be_split),
+CHECK_MAIN("policies", CHECK_CASE(every_update_equals_trl), CHECK_CASE(groups_may_be_split),
            CHECK_CASE(whole_batches_are_not_split), CHECK_CASE(resumed_runs_have_the_same_bits),
            CHECK_CASE(failures_among_updates_leave_no_checkpoint),
            CHECK_CASE(updates_without_targets_have_no_loss), CHECK_CASE(wrong_runs_are_refused))

@@ -108,8 +108,8 @@ static void refused_rows(void)
     }
 }
 
-/* Nothing of a bad row stays, and texts are no preference data. */
-static void bad_rows_leave_nothing(void)
+/* A bad row adds nothing to the dataset, and plain texts are refused as preference data. */
+static void bad_rows_add_no_samples(void)
 {
     static const char text[] =
         "{\"prompt\": \"The sky is\", \"chosen\": \" blue.\", \"rejected\": \" green and green and "
@@ -372,7 +372,7 @@ static void the_cache_keeps_pairs(void)
 }
 
 CHECK_MAIN("preferences", CHECK_CASE(forms_of_pairs), CHECK_CASE(refused_rows),
-           CHECK_CASE(bad_rows_leave_nothing), CHECK_CASE(labelled_rows),
+           CHECK_CASE(bad_rows_add_no_samples), CHECK_CASE(labelled_rows),
            CHECK_CASE(cells_of_tables_are_labels_and_messages),
            CHECK_CASE(mismatched_completions_are_of_another_prompt),
            CHECK_CASE(splits_keep_labelled_pairs_whole), CHECK_CASE(splits_keep_pairs_whole),

@@ -35,7 +35,7 @@ static double expected(const char *text, const char *name)
     return value;
 }
 
-static void measures_are_sentence_transformers(void)
+static void measures_equal_sentence_transformers(void)
 {
     weft_model *model = NULL;
     weft_embed_settings settings = {0};
@@ -225,7 +225,7 @@ static void options_of_mining_are_checked(void)
     close_many(&m);
 }
 
-CHECK_MAIN("retrieval", CHECK_CASE(measures_are_sentence_transformers),
+CHECK_MAIN("retrieval", CHECK_CASE(measures_equal_sentence_transformers),
            CHECK_CASE(other_datasets_are_refused),
            CHECK_CASE(negatives_are_those_of_sentence_transformers),
            CHECK_CASE(random_negatives_are_among_the_candidates),

@@ -350,7 +350,7 @@ static weft_status run_watched(weft_trainer_options o, watcher *w, weft_train_re
     return status;
 }
 
-static void time_saves_a_run(void)
+static void a_run_is_saved_after_a_time_interval(void)
 {
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("timed"));
@@ -445,5 +445,5 @@ CHECK_MAIN("run_folder", CHECK_CASE(a_run_without_memory_leaves_nothing),
            CHECK_CASE(other_ends_of_a_large_base_are_refused),
            CHECK_CASE(a_full_disk_keeps_the_best_before),
            CHECK_CASE(fifos_in_a_runs_folder_are_refused),
-           CHECK_CASE(a_run_is_not_overwritten_unasked), CHECK_CASE(time_saves_a_run),
-           CHECK_CASE(cancelling_saves_and_stops))
+           CHECK_CASE(a_run_is_not_overwritten_unasked),
+           CHECK_CASE(a_run_is_saved_after_a_time_interval), CHECK_CASE(cancelling_saves_and_stops))

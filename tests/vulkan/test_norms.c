@@ -158,7 +158,7 @@ static weft_array *make_unbounded(const void *context)
     return weft_apply(weft_op_find(*layer ? "layer_norm" : "rms_norm"), &x, 1, &params);
 }
 
-static void rows_without_end_stay_apart(void)
+static void norms_of_infinity_and_nan(void)
 {
     if (both_there()) {
         both_same(make_unbounded, &(bool){false}, 1e-6, "rms_norm of infinity and NaN");
@@ -249,5 +249,5 @@ static void rope_agrees_with_the_cpu(void)
 }
 
 CHECK_MAIN("vulkan_norms", CHECK_CASE(rms_norm_has_any_shape), CHECK_CASE(layer_norm_has_any_shape),
-           CHECK_CASE(norms_have_any_dtype), CHECK_CASE(rows_without_end_stay_apart),
+           CHECK_CASE(norms_have_any_dtype), CHECK_CASE(norms_of_infinity_and_nan),
            CHECK_CASE(sums_over_rows_have_one_order), CHECK_CASE(rope_agrees_with_the_cpu))
