@@ -292,7 +292,7 @@ static void truncated_weights_end_the_process(void)
         o = shell_command(NULL,
                           "trap '' PIPE; cd $(dirname %s) && rm -f turns said && mkfifo turns && "
                           "{ %s chat %s -n 4 -t 0 < turns > said & } && exec 3> turns && "
-                          "echo Once >&3 && for i in $(seq 300); do [ -s said ] && break; "
+                          "echo Once >&3 && for i in $(seq 1200); do [ -s said ] && break; "
                           "sleep 0.1; done; : > %s; echo More >&3; exec 3>&-; wait $!",
                           folder, check_built("cli/weft"), folder, weights);
         CHECK_EQ_INT(o.code, 1);

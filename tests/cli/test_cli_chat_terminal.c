@@ -551,7 +551,7 @@ static void comparisons_need_an_adapter_and_a_message(void)
         NULL,
         "trap '' PIPE; cd $(dirname %s) && rm -f turns said && mkfifo turns && { %s "
         "chat %s -n 3 -t 0 -a %s < turns > said & } && exec 3> turns && echo Once >&3 "
-        "&& for i in $(seq 300); do [ -s said ] && break; sleep 0.1; done; rm -r %s; "
+        "&& for i in $(seq 1200); do [ -s said ] && break; sleep 0.1; done; rm -r %s; "
         "echo '/compare And?' >&3; echo Never >&3; exec 3>&-; wait $!",
         copy, check_built("cli/weft"), model(), copy, copy);
     CHECK_EQ_INT(o.code, 1);

@@ -258,7 +258,7 @@ static void join(caller *callers, int n)
 
 static void wait_for(atomic_int *number, int value)
 {
-    for (int i = 0; i < 20000 && *number != value; i++)
+    for (int i = 0; i < 600000 && *number != value; i++)
         usleep(200);
     CHECK_EQ_INT(*number, value);
 }

