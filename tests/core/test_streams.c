@@ -13,7 +13,7 @@
 
 enum { NAP_MS = 150 };
 
-static atomic_int asleep, most_asleep;
+static atomic_int asleep, most_asleep, awaited;
 
 static void nap(int ms)
 {
@@ -29,13 +29,29 @@ static bool same_spec(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
+/* The next slow ops end once so many have run at the same time. 0: each after a while. */
+static void await_asleep(int n)
+{
+    atomic_store(&most_asleep, 0);
+    atomic_store(&awaited, n);
+}
+
+static void expect_asleep(int n)
+{
+    CHECK_EQ_INT(atomic_load(&most_asleep), n);
+    await_asleep(0);
+}
+
 /* y = x + 1, slowly. */
 static weft_status sleep_reference(const weft_call *call)
 {
     int now = atomic_fetch_add(&asleep, 1) + 1, most = atomic_load(&most_asleep);
     while (now > most && !atomic_compare_exchange_weak(&most_asleep, &most, now)) {
     }
-    nap(NAP_MS);
+    if (atomic_load(&awaited) == 0)
+        nap(NAP_MS);
+    for (int i = 0; i < 60000 && atomic_load(&most_asleep) < atomic_load(&awaited); i++)
+        nap(1);
     for (int64_t i = 0; i < weft_tensor_size(&call->in[0]); i++) {
         weft_tensor_set(&call->out[0], i, weft_tensor_get(&call->in[0], i) + 1);
     }
@@ -87,13 +103,6 @@ static double sum_of(weft_array *x)
     return weft_item(weft_sum(x, WEFT_ALL_AXES, false));
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- what overlaps -------------------------------------------------------------------------- */
 
 static void two_streams_run_at_the_same_time(void)
@@ -101,15 +110,13 @@ static void two_streams_run_at_the_same_time(void)
     weft_scope_open();
     weft_stream *s = weft_stream_new(NULL), *t = weft_stream_new(NULL);
     weft_array *x = full(1); /* both read it */
-    atomic_store(&most_asleep, 0);
-    double start = seconds();
+    await_asleep(2);
     weft_array *a = slow(x), *b = slow(weft_scale(x, 2));
     CHECK_OK(weft_eval_on(s, &a, 1));
     CHECK_OK(weft_eval_on(t, &b, 1));
     CHECK_OK(weft_stream_synchronize(s));
     CHECK_OK(weft_stream_synchronize(t));
-    CHECK_EQ_INT(atomic_load(&most_asleep), 2);
-    CHECK(seconds() - start < 1.8 * (double)NAP_MS / 1000); /* one after the other would be 2 */
+    expect_asleep(2);
     CHECK_CLOSE(sum_of(a), 2 * 64, 0);
     CHECK_CLOSE(sum_of(b), 3 * 64, 0);
     weft_stream_free(s);
@@ -122,10 +129,10 @@ static void a_waiting_thread_runs_beside_a_stream(void)
     weft_scope_open();
     weft_stream *s = weft_stream_new(NULL);
     weft_array *x = full(1), *a = slow(x), *b = slow(weft_scale(x, 2));
-    atomic_store(&most_asleep, 0);
+    await_asleep(2);
     CHECK_OK(weft_eval_on(s, &a, 1));
     CHECK_OK(weft_eval(b)); /* does not wait for the stream */
-    CHECK_EQ_INT(atomic_load(&most_asleep), 2);
+    expect_asleep(2);
     CHECK_OK(weft_eval(a)); /* waits */
     CHECK_CLOSE(sum_of(weft_add(a, b)), 5 * 64, 0);
     weft_stream_free(s);
@@ -138,14 +145,14 @@ static void a_stream_does_not_wait_for_anothers_memory(void)
     weft_scope_open();
     weft_stream *s = weft_stream_new(NULL), *t = weft_stream_new(NULL);
     weft_array *x = full(1);
-    atomic_store(&most_asleep, 0);
+    await_asleep(2);
     weft_array *a = weft_scale(slow(weft_scale(x, 3)), 2); /* with two temporaries */
     weft_array *b = weft_scale(slow(weft_scale(x, 5)), 2);
     CHECK_OK(weft_eval_on(s, &a, 1));
     CHECK_OK(weft_eval_on(t, &b, 1));
     CHECK_CLOSE(sum_of(a), 8 * 64, 0);
     CHECK_CLOSE(sum_of(b), 12 * 64, 0);
-    CHECK_EQ_INT(atomic_load(&most_asleep), 2);
+    expect_asleep(2);
     weft_stream_free(s);
     weft_stream_free(t);
     weft_scope_close(NULL);
