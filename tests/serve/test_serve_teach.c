@@ -125,12 +125,28 @@ static void expect_adapter(const char *state, const char *id, const char *expect
     "--seed 5 --epochs 2 --batch-size 4 --lr 2e-3 --rank 4 --dropout 0.1 --targets "               \
     "q_proj,down_proj --save-every 5"
 
-/* Longer ones. */
+/* Longer ones, of a number of epochs. */
 #define LONG_OPTIONS                                                                               \
-    ", \"seed\": 5, \"hyperparameters\": {\"n_epochs\": 8, \"batch_size\": 4}, \"weft\": "         \
+    ", \"seed\": 5, \"hyperparameters\": {\"n_epochs\": %d, \"batch_size\": 4}, \"weft\": "        \
     "{\"rank\": 4, \"dropout\": 0.1, \"save_every\": 5}"
 #define LONG_WORDS                                                                                 \
-    "--seed 5 --epochs 8 --batch-size 4 --lr 2e-4 --rank 4 --dropout 0.1 --save-every 5"
+    "--seed 5 --epochs %d --batch-size 4 --lr 2e-4 --rank 4 --dropout 0.1 --save-every 5"
+
+/* The number of answers while a job trains, and the job once it has ended. */
+static int answer_during(int port, const char *id, const char *expected, json_object **job)
+{
+    int answers = 0;
+    *job = jobs_get(port, id, "");
+    while (jobs_is(*job, "queued") || jobs_is(*job, "running")) {
+        char *during = client_answer(port, "storyteller");
+        CHECK_STR(during, expected);
+        weft_free(during);
+        answers++;
+        json_object_put(*job);
+        *job = jobs_get(port, id, "");
+    }
+    return answers;
+}
 
 static void a_job_trains_what_weft_train_does_while_clients_are_answered(void)
 {
@@ -141,16 +157,14 @@ static void a_job_trains_what_weft_train_does_while_clients_are_answered(void)
     char *expected = train_alone("alone", data, WORDS, &n),
          *file = jobs_upload(c.port, "cats.jsonl", data);
     before = client_answer(c.port, "storyteller");
-    char *id = jobs_create(c.port, file, OPTIONS);
+    char *id = NULL;
     int answers = 0;
-    json_object *job = jobs_get(c.port, id, "");
-    while (jobs_is(job, "queued") || jobs_is(job, "running")) {
-        during = client_answer(c.port, "storyteller");
-        CHECK_STR(during, before);
-        weft_free(during);
-        answers++;
+    json_object *job = NULL;
+    for (int i = 0; i < 5 && answers < 2; i++) { /* again where the job was over too soon */
+        weft_free(id);
         json_object_put(job);
-        job = jobs_get(c.port, id, "");
+        id = jobs_create(c.port, file, OPTIONS);
+        answers = answer_during(c.port, id, before, &job);
     }
     CHECK(answers > 1);
     jobs_ended(job, "succeeded");
@@ -197,51 +211,79 @@ static char *read_metrics(const char *state, const char *id)
     return text;
 }
 
-static void expect_record(const char *state, const char *id, const char *part)
+static bool record_has(const char *state, const char *id, const char *part)
 {
     char *path = weft_format("%s/jobs/%s.json", state, id), *text = NULL;
-    CHECK_OK(weft_file_read(path, 0, &text, NULL));
-    CHECK_CONTAINS(text, part);
+    const bool has = CHECK_OK(weft_file_read(path, 0, &text, NULL)) && strstr(text, part) != NULL;
     weft_free(path);
     weft_free(text);
+    return has;
 }
 
-/* Kills the server in the middle of a job, and stops it once more. Updates before the checkpoint
- * are not made again. */
+/* Creates a job, kills the server in its middle, and stops it once more. Returns the metrics at the
+ * kill, which the caller frees as the id; NULL: the job was over before. */
+static char *kill_and_stop(const char *state, const char *data, int epochs, char **id)
+{
+    static const char over[] = "\"status\":\"succeeded\"";
+    command c = start(state);
+    char *file = jobs_upload(c.port, "cats.jsonl", data), *more = weft_format(LONG_OPTIONS, epochs),
+         *metrics = NULL;
+    *id = jobs_create(c.port, file, more);
+    weft_free(file);
+    weft_free(more);
+    jobs_await_steps(c.port, *id, 7);
+    stop(&c, SIGKILL);
+    if (!record_has(state, *id, over)) {
+        CHECK(record_has(state, *id, "\"status\":\"running\""));
+        metrics = read_metrics(state, *id);
+        c = start(state);
+        jobs_await_steps(c.port, *id, 12);
+        stop(&c, SIGTERM);
+        if (!record_has(state, *id, over)) {
+            CHECK(record_has(state, *id, "\"status\":\"queued\""));
+            return metrics;
+        }
+    }
+    weft_free(metrics);
+    weft_free(*id);
+    return NULL;
+}
+
+/* Updates before the checkpoint are not made again. A job that was over too soon is followed by a
+ * longer one. */
 static void jobs_continue_after_kills_and_stops(void)
 {
-    const char *state = check_temporary("killed");
-    char *data = jobs_rows(48);
+    char state[600], name[32], *data = jobs_rows(48), *id = NULL, *before = NULL;
     size_t n = 0;
-    command c = start(state);
-    char *expected = train_alone("unkilled", data, LONG_WORDS, &n);
-    char *file = jobs_upload(c.port, "cats.jsonl", data),
-         *id = jobs_create(c.port, file, LONG_OPTIONS);
-    jobs_await_steps(c.port, id, 7);
-    stop(&c, SIGKILL);
-    expect_record(state, id, "\"status\":\"running\"");
-    char *before = read_metrics(state, id), *line = before;
+    int epochs = 8;
+    for (;; epochs *= 3) {
+        snprintf(name, sizeof name, "killed-%d", epochs);
+        snprintf(state, sizeof state, "%s", check_temporary(name));
+        before = kill_and_stop(state, data, epochs, &id);
+        if (before != NULL || !CHECK(epochs < 72))
+            break;
+    }
+    if (before == NULL)
+        return;
+    char *line = before, *words = weft_format(LONG_WORDS, epochs);
     for (int i = 0; i < 5 && line != NULL; i++)
         line = strchr(line, '\n') != NULL ? strchr(line, '\n') + 1 : NULL;
     CHECK(line != NULL);
-    c = start(state);
-    jobs_await_steps(c.port, id, 12);
-    stop(&c, SIGTERM);
-    expect_record(state, id, "\"status\":\"queued\"");
-    c = start(state);
+    char *expected = train_alone("unkilled", data, words, &n);
+    command c = start(state);
     json_object *job = jobs_await(c.port, id);
     jobs_ended(job, "succeeded");
     expect_adapter(state, id, expected, n);
-    CHECK_EQ_INT(jobs_count_metrics(c.port, id), 96);
+    CHECK_EQ_INT(jobs_count_metrics(c.port, id), 12 * epochs);
     char *after = read_metrics(state, id);
     if (line != NULL && after != NULL && CHECK(strlen(after) > (size_t)(line - before)))
         CHECK_BYTES(after, before, (size_t)(line - before));
     json_object_put(job);
     stop(&c, SIGTERM);
+    weft_free(words);
     weft_free(before);
     weft_free(after);
     weft_free(expected);
-    weft_free(file);
     weft_free(data);
     weft_free(id);
 }
@@ -301,9 +343,9 @@ static char *pairs(int n)
     return text;
 }
 
-/* Creates a preference job and stops the server while it computes the reference. The caller frees
- * the id; NULL: the reference was complete before. */
-static char *stop_in_reference(const char *state, const char *data)
+/* Creates a preference job and stops the server while it computes the reference, some milliseconds
+ * after its beginning. The caller frees the id; NULL: it was too early or too late. */
+static char *stop_in_reference(const char *state, const char *data, int ms)
 {
     command c = start(state);
     char *file = jobs_upload(c.port, "pairs.jsonl", data),
@@ -314,11 +356,11 @@ static char *stop_in_reference(const char *state, const char *data)
          *folder = weft_format("%s/runs/%s", state, id);
     for (int i = 0; i < 60000 && access(folder, F_OK) != 0; i++) /* made before the reference */
         client_pause(1);
-    client_pause(50);
+    client_pause(ms);
     stop(&c, SIGTERM);
     const bool begun = access(progress, F_OK) == 0;
     if (begun)
-        expect_record(state, id, "\"status\":\"queued\"");
+        CHECK(record_has(state, id, "\"status\":\"queued\""));
     else
         weft_free(id);
     weft_free(progress);
@@ -328,17 +370,18 @@ static char *stop_in_reference(const char *state, const char *data)
 }
 
 /* A preference job, which is stopped before its first update and continues there. The reference of
- * more pairs takes longer. */
+ * more pairs takes longer, and a late thread is a smaller part of that. */
 static void preference_jobs_stop_before_the_first_update(void)
 {
     char state[512], name[32], *id = NULL, *data = NULL;
     size_t n = 0;
-    for (int size = 300; id == NULL && size <= 300 << 6; size *= 4) {
+    for (int i = 0; id == NULL && i < 7; i++) {
+        const int size = 300 << i;
         weft_free(data);
         data = pairs(size);
         snprintf(name, sizeof name, "pairs-%d", size);
         snprintf(state, sizeof state, "%s", check_temporary(name));
-        id = stop_in_reference(state, data);
+        id = stop_in_reference(state, data, 50 << i);
     }
     if (!CHECK(id != NULL))
         return;
