@@ -95,7 +95,7 @@ static const char *train_command(int n, const char *arguments)
                  check_built("cli/weft"), model(), arguments);
     else
         snprintf(command, sizeof commands[0],
-                 "env %s timeout 120 mpirun -n %d sh -c 'R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; "
+                 "env %s timeout 400 mpirun -n %d sh -c 'R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; "
                  "echo $$ >%s.$R; echo $PPID >%s.launcher; exec %s train %s %s'",
                  settings, n, check_temporary("pid"), check_temporary("pid"),
                  check_built("cli/weft"), model(), arguments);
@@ -268,7 +268,7 @@ static void max_memory_is_of_each_rank(void)
 
 /* ---- ranks that are lost -------------------------------------------------------------------- */
 
-/* Enough that a rank is not at the end before it is killed. */
+/* Enough that a rank is hardly at the end before it is killed. */
 #ifdef __SANITIZE_ADDRESS__
 enum { UPDATES = 40 };
 #else
@@ -291,9 +291,20 @@ static output interrupt(int ranks, const char *out, int updates, const char *wha
     snprintf(arguments, sizeof arguments, "%s --out %s", long_run(), out);
     return shell_command(NULL,
                          "%s & p=$!; i=0; until [ \"$(cat %s/metrics.jsonl 2>/dev/null | wc -l)\" "
-                         "-ge %d ] || [ $i = 6000 ]; do sleep 0.01; i=$((i + 1)); done; %s; "
+                         "-ge %d ] || [ $i = 12000 ]; do sleep 0.01; i=$((i + 1)); done; %s; "
                          "wait $p",
                          train_command(ranks, arguments), out, updates, what);
+}
+
+/* The same again, where the run was at its end before. */
+static output interrupt_in_time(int ranks, const char *out, int updates, const char *what)
+{
+    output o = interrupt(ranks, out, updates, what);
+    for (int i = 0; i < 4 && o.code == 0; i++) {
+        shell_command(NULL, "rm -rf %s", out);
+        o = interrupt(ranks, out, updates, what);
+    }
+    return o;
 }
 
 /* The run that was left alone. */
@@ -331,7 +342,7 @@ static void a_lost_rank_loses_no_checkpoint(void)
         const char *out = check_temporary(rank == 0 ? "lost-first" : "lost-second");
         char what[600];
         snprintf(what, sizeof what, "kill -9 $(cat %s.%d)", check_temporary("pid"), rank);
-        const output o = interrupt(2, out, 14 + 9 * rank, what);
+        const output o = interrupt_in_time(2, out, 14 + 9 * rank, what);
         CHECK(o.code != 0);
         CHECK(o.code != 124); /* timeout's */
         CHECK_EQ_INT(shell_command(NULL, "grep -q finished %s/run.json", out).code, 1);
@@ -341,36 +352,39 @@ static void a_lost_rank_loses_no_checkpoint(void)
 
 /* A rank that waits for another one leaves its core to others: of a second, in which rank 0 is
  * stopped, it takes a tenth at most. It may be stopped while the gradients are summed, where MPI
- * waits in its own way, so the best of six seconds counts. */
+ * waits in its own way, so the best of six seconds counts. Again where the run ended before. */
 static void waiting_ranks_are_idle(void)
 {
     if (!can_run())
         return;
     const char *out = check_temporary("idle");
-    char what[2000], pid[300], *text = NULL;
+    char what[2400], path[400], pid[300], *text = NULL;
     snprintf(pid, sizeof pid, "%s", check_temporary("pid"));
     snprintf(what, sizeof what,
-             "for n in 1 2 3 4 5 6; do kill -STOP $(cat %s.0); sleep 0.2; "
+             "rm -f %s.ticks; for n in 1 2 3 4 5 6; do kill -STOP $(cat %s.0); sleep 0.2; "
              "a=$(cut -d ' ' -f 14,15 /proc/$(cat %s.1)/stat); sleep 1; "
              "b=$(cut -d ' ' -f 14,15 /proc/$(cat %s.1)/stat); kill -CONT $(cat %s.0); "
              "echo $b $a >>%s.ticks; sleep 0.05; done",
-             pid, pid, pid, pid, pid);
-    CHECK_EQ_INT(interrupt(2, out, 10, what).code, 0);
-    char path[400];
+             pid, pid, pid, pid, pid, pid);
     snprintf(path, sizeof path, "%s.ticks", pid);
-    if (!CHECK_OK(weft_file_read(path, 0, &text, NULL)))
-        return;
     long least = 1000, user[2], system[2];
     int lines = 0, used = 0;
-    for (const char *at = text;
-         sscanf(at, "%ld %ld %ld %ld%n", &user[0], &system[0], &user[1], &system[1], &used) == 4;
-         at += used, lines++) {
-        const long ticks = user[0] + system[0] - user[1] - system[1];
-        least = ticks < least ? ticks : least;
+    for (int i = 0; i < 5 && lines < 6; i++) {
+        shell_command(NULL, "rm -rf %s", out);
+        CHECK_EQ_INT(interrupt(2, out, 10, what).code, 0);
+        if (!CHECK_OK(weft_file_read(path, 0, &text, NULL)))
+            return;
+        lines = 0;
+        for (const char *at = text; sscanf(at, "%ld %ld %ld %ld%n", &user[0], &system[0], &user[1],
+                                           &system[1], &used) == 4;
+             at += used, lines++) {
+            const long ticks = user[0] + system[0] - user[1] - system[1];
+            least = ticks < least ? ticks : least;
+        }
+        weft_free(text);
     }
     CHECK_EQ_INT(lines, 6);
     CHECK(least * 10 <= sysconf(_SC_CLK_TCK));
-    weft_free(text);
 }
 
 /* The launcher takes a while to pass a signal on: until then a rank is stopped, so that the run
@@ -390,7 +404,7 @@ static void the_launchers_signals_lose_nothing(void)
                  "kill -STOP $(cat %s.1); kill -%s $(cat %s.launcher); sleep 0.5; "
                  "kill -CONT $(cat %s.1)",
                  pid, signals[i], pid, pid);
-        const output o = interrupt(2, out, 6, what);
+        const output o = interrupt_in_time(2, out, 6, what);
         CHECK(o.code != 0);
         const bool stopped =
             shell_command(NULL, "grep -q '\"state\": \"stopped\"' %s/run.json", out).code == 0;

@@ -103,6 +103,13 @@ static void killed_runs_are_resumed(void)
         stop_and_resume(out, "KILL", 0.05 + share * (seconds + 0.1));
         expect_whole(out);
     }
+    for (int i = 0; stopped_runs == 0 && i < 5; i++) { /* all were at their ends: sooner */
+        char out[1024], name[32];
+        snprintf(name, sizeof name, "sooner%d", i);
+        snprintf(out, sizeof out, "%s", check_temporary(name));
+        stop_and_resume(out, "KILL", seconds / (2 << i));
+        expect_whole(out);
+    }
     printf("  %d of %d runs were killed at work, and resumed\n", stopped_runs, n);
     CHECK(stopped_runs > 0);
 }
@@ -182,7 +189,7 @@ static void a_second_signal_does_no_harm(void)
     char out[1024];
     snprintf(out, sizeof out, "%s", check_temporary("twice"));
     shell_command(NULL,
-                  "%s train %s --out %s & p=$!; i=0; until [ -e %s/step-3 ] || [ $i = 600 ]; do "
+                  "%s train %s --out %s & p=$!; i=0; until [ -e %s/step-3 ] || [ $i = 6000 ]; do "
                   "sleep 0.02; i=$((i + 1)); done; kill -INT $p; kill -INT $p; wait $p",
                   check_built("cli/weft"), arguments(), out, out);
     const output o = weft_command(NULL, "train --out %s --resume", out);
