@@ -64,6 +64,11 @@ static weft_status read_rotation(const weft_config *config, const weft__decoder_
     if (sliding)
         return weft__config_sliding_rope(config, head_dim, c->theta, c->sliding_theta, out);
     const weft_status status = weft_config_rope(config, head_dim, c->theta, out);
+    if (status == WEFT_OK && c->proportional > 0 && !weft_config_has(config, "rope_parameters") &&
+        !weft_config_has(config, "rope_scaling")) {
+        out->kind = WEFT_ROPE_PROPORTIONAL;
+        out->partial = c->proportional;
+    }
     if (status == WEFT_OK && out->partial == 0)
         out->partial = c->partial_rotary_factor;
     return status;

@@ -89,7 +89,9 @@ weft_status weft__layers_check(const weft_config *config, weft__decoder_config *
 {
     const char *where = weft_config_where(config);
     const bool latent = c->latent.used;
-    if (c->num_key_value_heads == 0)
+    const bool null = weft__config_mentions(config, "num_key_value_heads") &&
+                      !weft_config_has(config, "num_key_value_heads");
+    if (c->num_key_value_heads == 0 || null)
         c->num_key_value_heads = c->num_attention_heads;
     if (!latent && (c->head_dim == 0 || !weft_config_has(config, "head_dim")))
         c->head_dim = head_dim_of(config, c);

@@ -554,6 +554,7 @@ static const weft__family own = {
     .defaults = &(const gemma4_config){.decoder = {.theta = 1e6,
                                                    .partial_rotary_factor = 1,
                                                    .sliding_theta = 1e4,
+                                                   .proportional = 0.25,
                                                    .qk_norm = true,
                                                    .attention_scale = 1}}
                      .decoder,

@@ -353,11 +353,6 @@ static const weft__architecture third_architecture = {
 static weft_status third_finish(const weft_config *config, weft__decoder_config *c)
 {
     c->modules = c->sandwich ? third_modules : third_plain_modules;
-    if (!weft_config_has(config, "rope_parameters"))
-        return weft_fail(WEFT_INVALID,
-                         "%s: rope_parameters: expected those of full_attention and "
-                         "sliding_attention, found none",
-                         weft_config_where(config));
     return finish(config, c);
 }
 
@@ -366,6 +361,7 @@ static const weft__family third = {
     .size = sizeof(lfm2_config),
     .defaults = &(const lfm2_config){.decoder = {.theta = 1e6,
                                                  .sliding_theta = 1e4,
+                                                 .proportional = 0.5,
                                                  .partial_rotary_factor = 1,
                                                  .qk_norm = true,
                                                  .full_attention_interval = 1,

@@ -5,6 +5,7 @@
 
 static const weft_config_field fields[] = {
     WEFT__DECODER_FIELDS(131072, 4096, 14336, 34, 32, 8, 128),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, rms_norm_eps, 1e-5),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window, 0),
 };
 

@@ -3,6 +3,7 @@
 
 static const weft_config_field fields[] = {
     WEFT__DECODER_FIELDS(32000, 4096, 14336, 32, 32, 8, 0),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, rms_norm_eps, 1e-5),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window, 0),
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts_per_tok, 2),
 };

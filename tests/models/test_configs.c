@@ -214,7 +214,6 @@ static const char *const wrong[][2] = {
     {"\"lfm2_moe\",\"num_dense_layers\":-1", "0 and a positive number, got -1"},
     {"\"lfm2_moe\",\"routed_scaling_factor\":0", "got 2 and 0"},
     {"\"lfm2\",\"conv_L_cache\":1", "conv_L_cache: expected 2 to 256, got 1"},
-    {"\"lfm3\",\"num_hidden_layers\":2", "rope_parameters: expected those of full_attention"},
     {"\"lfm3\",\"sliding_window\":0,\"rope_parameters\":{\"full_attention\":{\"rope_type\":"
      "\"default\"},\"sliding_attention\":{\"rope_type\":\"default\"}}",
      "sliding_window: expected a positive number, got 0"},

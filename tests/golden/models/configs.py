@@ -38,6 +38,10 @@ RELATIVES = [
     ("llama", {"hidden_act": "gelu"}, []),
     ("qwen3", {"hidden_act": "relu"}, []),
     ("lfm2", {"hidden_act": "gelu"}, []),
+    # Defaults of the family's own class.
+    ("mixtral", {"rms_norm_eps": None}, []),
+    ("lfm3", {}, ["rope_parameters"]),
+    ("gemma4-dense", {}, ["rope_parameters"]),
 ]
 FIXTURES = ["llama", "mistral", "qwen2", "qwen3"]
 
@@ -78,7 +82,8 @@ def main():
         name = {"mistral": "Mistral", "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3",
                 "qwen3-next": "Qwen3Next", "rope-longrope": "Llama", "olmo3": "Olmo3", "glm4": "Glm4",
                 "hunyuan_v1_dense": "HunYuanDenseV1", "smollm3": "SmolLM3", "granite": "Granite",
-                "exaone4-hybrid": "Exaone4", "cohere2": "Cohere2", "lfm2": "Lfm2"}[base]
+                "exaone4-hybrid": "Exaone4", "cohere2": "Cohere2", "lfm2": "Lfm2", "lfm3": "Lfm3", "mixtral": "Mixtral",
+                "gemma4-dense": "Gemma4"}[base]
         config["architectures"] = [name + "ForCausalLM"]
         config.update(changes)
         config = {k: v for k, v in config.items() if v is not None or k == "sliding_window"}
