@@ -223,8 +223,13 @@ static weft_status put_unused(writing *w)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < w->stored->n && !w->text_only && !w->classes && status == WEFT_OK; i++) {
-        if (w->stored->at[i].unused)
-            status = put(w, w->stored->at[i].name, w->stored->at[i].array);
+        const weft__weight *own = &w->stored->at[i];
+        char name[WEFT_NN_PATH];
+        if (!own->unused)
+            continue;
+        if (own->name == NULL) /* of a GGUF file */
+            name_of(w, own->path, name, sizeof name);
+        status = put(w, own->name ? own->name : name, own->array);
     }
     return status;
 }
@@ -255,13 +260,23 @@ bool weft__model_keeps_blocks(weft_model *model)
     return s.blocks > 0 && s.others == 0;
 }
 
+/* Encoders from GGUF files get the names of their classes with heads, which the others read too. */
+static const weft__naming *naming_for(weft_model *model)
+{
+    const weft__weights *stored = weft__model_stored(model);
+    const bool named = stored->n == 0 || stored->at[0].name;
+    return named || weft_model_family_of(model)->head != weft__encoder_head
+               ? naming_of(stored)
+               : weft__encoder_naming(weft_model_module(model));
+}
+
 weft_status weft__model_save_tensors(weft_model *model, const char *path, bool text_only,
                                      const weft_nn_save_options *options)
 {
     weft_named_arrays parameters;
     const weft__weights *stored = weft__model_stored(model);
     writing w = {.stored = stored,
-                 .naming = naming_of(stored),
+                 .naming = naming_for(model),
                  .family = weft_model_family_of(model)->own,
                  .classes = weft__model_label_naming(model),
                  .text_only = text_only,

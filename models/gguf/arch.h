@@ -234,7 +234,7 @@ weft_status weft__gguf_put_head(weft__gguf_facts *facts);
 typedef weft_status weft__gguf_add(void *context, const char *name, weft_array *a);
 weft_status weft__gguf_each_of_head(const weft__gguf_facts *facts, weft__gguf_add *add,
                                     void *context);
-/* From a file to config.json: the class and the labels. WEFT_UNSUPPORTED for a head with one row.
+/* From a file to config.json: the class and the labels. WEFT_UNSUPPORTED for rows without labels.
  */
 weft_status weft__gguf_read_head(weft__gguf_reader *r);
 

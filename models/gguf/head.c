@@ -95,13 +95,22 @@ static int stem_of(const char *architecture)
     return (int)(end ? (size_t)(end - architecture) : strlen(architecture));
 }
 
+/* A reranker's, or of a regression. */
+static bool has_one_row(const weft__gguf_reader *r)
+{
+    const int at = weft_gguf_find(r->file, "cls.output.weight");
+    const weft_dims shape = weft_gguf_at(r->file, at)->shape;
+    return shape.n == 1 || shape.at[0] == 1;
+}
+
 weft_status weft__gguf_read_head(weft__gguf_reader *r)
 {
     const char *architecture = r->family->architecture;
     const weft_gguf_value *labels = weft__gguf_value(r, labels_key);
     const bool has = r->arch->classifies && weft__gguf_has(r, "cls.output.weight");
     const int64_t n = labels && labels->is_array ? labels->count : 0;
-    if (has && n < 2)
+    const bool one_row = has && has_one_row(r);
+    if (has && n < 2 && !one_row)
         return weft_fail(WEFT_UNSUPPORTED,
                          "%s: tensor 'cls.output.weight': expected at least two labels "
                          "(%s.%s), got %lld",
@@ -109,7 +118,9 @@ weft_status weft__gguf_read_head(weft__gguf_reader *r)
     weft__text_format(&r->out, ",\"architectures\":[\"%.*s%s\"]",
                       has ? stem_of(architecture) : (int)strlen(architecture), architecture,
                       has ? "ForSequenceClassification" : "");
-    for (int64_t i = 0; has && i < n; i++) {
+    if (one_row) /* as in a folder: it is left out, and stored again */
+        weft__text_format(&r->out, ",\"num_labels\":1");
+    for (int64_t i = 0; has && !one_row && i < n; i++) {
         weft_gguf_string label = {"", 0};
         if (!weft_gguf_value_string(labels, i, &label))
             return weft_fail(WEFT_INVALID, "%s: %s.%s: expected texts", weft_gguf_path(r->file),
@@ -117,6 +128,6 @@ weft_status weft__gguf_read_head(weft__gguf_reader *r)
         weft__text_format(&r->out, "%s\"%lld\":", i == 0 ? ",\"id2label\":{" : ",", (long long)i);
         weft__text_quote_bytes(&r->out, label.at, label.n);
     }
-    weft__text_format(&r->out, "%s", has ? "}" : "");
+    weft__text_format(&r->out, "%s", has && !one_row ? "}" : "");
     return WEFT_OK;
 }

@@ -130,8 +130,8 @@ static void heads_of_other_architectures_are_refused(void)
     }
 }
 
-/* Copies a file without a value. */
-static void copy_without(const char *path, const char *key, const char *to)
+/* Copies a file without a value, and the first `rows` rows of its head, 0: all. */
+static void copy_without(const char *path, const char *key, int64_t rows, const char *to)
 {
     enum { MOST = 128 };
     const char *names[MOST];
@@ -150,25 +150,74 @@ static void copy_without(const char *path, const char *key, const char *to)
     for (int i = 0; i < weft_gguf_count(file) && i < MOST; i++) {
         names[i] = weft_gguf_at(file, i)->name;
         arrays[i] = weft_gguf_get_at(file, i);
+        if (rows > 0 && strncmp(names[i], "cls.output.", 11) == 0)
+            arrays[i] =
+                weft_slice(arrays[i], WEFT_DIMS(0), WEFT_DIMS(0), WEFT_DIMS(rows), WEFT_DIMS(1));
     }
     CHECK_OK(weft_gguf_save(to, names, arrays, weft_gguf_count(file), values, n));
     weft_scope_close(NULL);
     weft_gguf_close(file);
 }
 
-/* A reranker's head has one row and no labels. */
 static void heads_without_labels_are_refused(void)
 {
     const char *path = check_temporary("labels.gguf"), *without = check_temporary("without.gguf");
     weft_model *model = fixture_classifier("bert", labels, LABELS), *loaded = NULL;
     CHECK_OK(weft_model_save_gguf(model, path, &(weft_gguf_model_options){.type = "F32"}));
-    copy_without(path, "bert.classifier.output_labels", without);
+    copy_without(path, "bert.classifier.output_labels", 0, without);
     CHECK_STATUS(weft_model_load(without, NULL, &loaded), WEFT_UNSUPPORTED);
     CHECK_CONTAINS(weft_error_message(), "tensor 'cls.output.weight': expected at least two labels "
                                          "(bert.classifier.output_labels), got 0");
     weft_model_free(model);
 }
 
+/* The sum of a tensor of a checkpoint, which has one row. */
+static double sum_of_row(const weft_safetensors *file, const char *name)
+{
+    weft_array *a = weft_safetensors_get(file, name);
+    CHECK_EQ_INT(weft_dim(a, 0), 1);
+    return weft_item(weft_sum(a, WEFT_ALL_AXES, false));
+}
+
+/* A reranker's head, or a regression's, has one row and no labels. It is not used, and kept. */
+static void heads_with_one_row_are_kept(void)
+{
+    char first[256], one[256], again[256];
+    const weft_gguf_model_options o = {.type = "F32"};
+    snprintf(first, sizeof first, "%s", check_temporary("first.gguf"));
+    snprintf(one, sizeof one, "%s", check_temporary("one.gguf"));
+    snprintf(again, sizeof again, "%s", check_temporary("again.gguf"));
+    const char *folder = check_temporary("folder");
+    weft_model *model = fixture_classifier("bert", labels, LABELS), *loaded = NULL;
+    CHECK_OK(weft_model_save_gguf(model, first, &o));
+    copy_without(first, "bert.classifier.output_labels", 1, one);
+    weft_safetensors *saved = NULL;
+    weft_gguf *file = NULL;
+    if (CHECK_OK(weft_model_load(one, NULL, &loaded)) &&
+        CHECK_OK(weft_model_save_gguf(loaded, again, &o)) &&
+        CHECK_OK(weft_gguf_open(again, &file)) && CHECK_OK(weft_model_save(loaded, folder))) {
+        CHECK_EQ_INT(weft_model_info_of(loaded)->n_labels, 0);
+        weft_scope_open();
+        weft_array *head = *weft_nn_find(weft_model_module(model), "classifier.weight");
+        weft_array *row = weft_slice(head, WEFT_DIMS(0), WEFT_DIMS(0), WEFT_DIMS(1), WEFT_DIMS(1));
+        const double expected = weft_item(weft_sum(row, WEFT_ALL_AXES, false));
+        weft_array *stored = weft_gguf_get_at(file, weft_gguf_find(file, "cls.output.weight"));
+        CHECK_EQ_INT(weft_size(stored), weft_size(row));
+        CHECK_CLOSE(weft_item(weft_sum(stored, WEFT_ALL_AXES, false)), expected, 1e-6);
+        char *path = weft_format("%s/model.safetensors", folder);
+        if (CHECK_OK(weft_safetensors_open(path, &saved))) {
+            CHECK_CLOSE(sum_of_row(saved, "classifier.weight"), expected, 1e-6);
+            CHECK(weft_safetensors_find(saved, "bert.embeddings.word_embeddings.weight") >= 0);
+        }
+        weft_free(path);
+        weft_scope_close(NULL);
+    }
+    weft_safetensors_close(saved);
+    weft_gguf_close(file);
+    weft_model_free(model);
+    weft_model_free(loaded);
+}
+
 CHECK_MAIN("gguf_classifiers", CHECK_CASE(logits_and_labels_are_the_models),
            CHECK_CASE(heads_of_other_architectures_are_refused),
-           CHECK_CASE(heads_without_labels_are_refused))
+           CHECK_CASE(heads_without_labels_are_refused), CHECK_CASE(heads_with_one_row_are_kept))
