@@ -210,7 +210,7 @@ static weft_status own_values(void *context, int64_t n, float **out)
     if (code == MPI_SUCCESS && mpi.shared == NULL)
         mpi.values = mpi.host->allocate(mpi.bytes / sizeof(float), sizeof(float));
     if (code != MPI_SUCCESS)
-        return mpi_failure("share values", code);
+        return mpi_failure("allgather", code);
     *out = mpi.values;
     return mpi.values ? WEFT_OK : mpi.host->fail(WEFT_MEMORY, "mpi: out of memory for values");
 }
