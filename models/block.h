@@ -107,8 +107,8 @@ weft_array *weft__mamba2_forward(weft_module *mamba2, weft_array *x, const weft_
 /* activation(gate) * up, such as weft_swiglu. NULL: unknown name. */
 typedef weft_array *weft__gate_function(weft_array *gate, weft_array *up);
 weft__gate_function *weft__gate_find(const char *activation);
-/* layers.c: WEFT_UNSUPPORTED for another activation, in families whose convolutions have it too. */
-weft_status weft__config_check_silu(const weft_config *config, const weft__decoder_config *c);
+/* The activation alone, such as weft_silu. NULL: unknown name. */
+weft_activation *weft__activation_find(const char *name);
 extern const char weft__activation_names[]; /* the known names, for messages */
 
 /* The activation of weft__decoder_config.ungated. */

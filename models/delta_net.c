@@ -16,6 +16,7 @@ typedef struct delta_net {
     weft_module *in_proj_qkv, *in_proj_z, *in_proj_b, *in_proj_a;
     weft_module *conv1d, *norm, *out_proj;
     weft_array *A_log, *dt_bias; /* (Hv) */
+    weft_activation *activation; /* of the convolution */
     weft__delta_net_config c;
 } delta_net;
 
@@ -62,6 +63,7 @@ weft_module *weft__delta_net_new(const weft__decoder_config *decoder,
         return NULL;
     const int64_t E = decoder->hidden_size, Hv = c->linear_num_value_heads;
     m->c = *c;
+    m->activation = weft__activation_find(decoder->hidden_act);
     add_projections(m, E);
     weft_nn_child(m, conv1d,
                   weft__convolution_new(2 * keys_of(c) + values_of(c), c->linear_conv_kernel_dim,
@@ -150,7 +152,7 @@ weft_array *weft__delta_net_forward(weft_module *self, weft_array *x, const weft
     if (error)
         return weft_nn_leave(m, error);
     const projected p = project(m, x);
-    weft_array *qkv = weft_silu(
+    weft_array *qkv = m->activation(
         weft__convolution_forward(m->conv1d, p.qkv, step->first, &states[TAPS])); /* (B, L, ...) */
     weft_array *q = unit(heads(qkv, 0, Hk, D), 1 / sqrt((double)D)); /* (B, L, Hk, D) */
     weft_array *k = unit(heads(qkv, Hk * D, Hk, D), 1);

@@ -33,29 +33,14 @@ static const weft_module_type model_type = {.name = "encoder_model"};
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    weft_activation *function;
-} activations[] = {
-    {"gelu", weft_gelu}, {"gelu_new", weft_gelu_tanh}, {"gelu_pytorch_tanh", weft_gelu_tanh},
-    {"relu", weft_relu}, {"silu", weft_silu},
-};
-
 weft_activation *weft__encoder_activation(const weft_config *config, const char *key,
                                           const char *name)
 {
-    const size_t n = sizeof activations / sizeof *activations;
-    weft__text known = {0};
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(activations[i].name, name) == 0)
-            return activations[i].function;
-    }
-    for (size_t i = 0; i < n; i++)
-        weft__text_format(&known, "%s%s", i ? ", " : "", activations[i].name);
-    weft_fail(WEFT_UNSUPPORTED, "%s: %s: '%s' is unknown (known: %s)", weft_config_where(config),
-              key, weft_printable(name), known.at ? known.at : "");
-    weft_free(known.at);
-    return NULL;
+    weft_activation *found = weft__activation_find(name);
+    if (found == NULL)
+        weft_fail(WEFT_UNSUPPORTED, "%s: %s: '%s' is unknown (known: %s)",
+                  weft_config_where(config), key, weft_printable(name), weft__activation_names);
+    return found;
 }
 
 weft_status weft__encoder_check(const weft_config *config, const weft__encoder_size *sizes, int n)

@@ -123,17 +123,6 @@ weft_status weft__layers_check(const weft_config *config, weft__decoder_config *
     return WEFT_OK;
 }
 
-weft_status weft__config_check_silu(const weft_config *config, const weft__decoder_config *c)
-{
-    return weft__gate_find(c->hidden_act) == weft__gate_find("silu")
-               ? WEFT_OK
-               : weft_fail(
-                     WEFT_UNSUPPORTED,
-                     "%s: hidden_act: '%s' is unsupported in a family whose convolutions have "
-                     "it too: expected silu",
-                     weft_config_where(config), weft_printable(c->hidden_act));
-}
-
 /* ---- layers --------------------------------------------------------------------------------- */
 
 /* The window of a layer with type `type` in config.json's layer_types. */

@@ -14,6 +14,7 @@ typedef struct mamba2 {
     weft_module *in_proj, *conv1d, *norm, *out_proj;
     weft_array *A_log, *D, *dt_bias; /* (H) */
     weft_array *scales;              /* of all columns that in_proj computes; NULL: none */
+    weft_activation *activation;     /* of the convolution */
     weft__mamba2_config c;
 } mamba2;
 
@@ -92,8 +93,6 @@ weft_status weft__mamba2_read(const weft_config *config, const weft__decoder_con
     weft_status status = weft_config_read(config, fields, sizeof fields / sizeof *fields, out);
     if (status == WEFT_OK)
         status = weft__mamba2_check(config, out, keys);
-    if (status == WEFT_OK)
-        status = weft__config_check_silu(config, decoder);
     if (status != WEFT_OK)
         return status;
     width = width ? width : decoder->hidden_size;
@@ -133,6 +132,7 @@ weft_module *weft__mamba2_new(const weft__decoder_config *decoder, const weft__m
         return NULL;
     const int64_t E = decoder->hidden_size, V = c->heads * c->head_dim, H = c->heads;
     m->c = *c;
+    m->activation = weft__activation_find(decoder->hidden_act);
     weft_nn_child(m, in_proj, weft_nn_linear_new(E, V + channels(c) + H, c->projection_bias));
     weft_nn_child(m, conv1d,
                   weft__convolution_new(channels(c), c->taps, c->conv_bias, c->taps_first));
@@ -205,7 +205,7 @@ weft_array *weft__mamba2_forward(weft_module *self, weft_array *x, const weft__s
     weft_array *z = weft_slice_axis(all, 2, 0, V);
     weft_array *dt = weft_slice_axis(all, 2, V + channels(c), V + channels(c) + c->heads);
     weft_array *mixed = weft_slice_axis(all, 2, V, V + channels(c));
-    mixed = weft_silu(weft__convolution_forward(m->conv1d, mixed, step->first, &states[TAPS]));
+    mixed = m->activation(weft__convolution_forward(m->conv1d, mixed, step->first, &states[TAPS]));
     weft_array *v = heads(mixed, 0, c->heads, c->head_dim); /* (B, L, H, head_dim) */
     weft_array *k = heads(mixed, V, c->groups, c->state_size);
     weft_array *q = heads(mixed, V + K, c->groups, c->state_size);

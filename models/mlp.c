@@ -14,23 +14,36 @@ static weft_array *relu_gate(weft_array *gate, weft_array *up)
     return weft_multiply(weft_relu(gate), up);
 }
 
-static const struct {
+static const struct activation {
     const char *name;
     weft__gate_function *gate;
+    weft_activation *alone;
 } activations[] = {
-    {"silu", weft_swiglu},    {"swish", weft_swiglu}, {"gelu_pytorch_tanh", weft_geglu},
-    {"gelu_new", weft_geglu}, {"gelu", gelu_gate},    {"relu", relu_gate},
+    {"silu", weft_swiglu, weft_silu},         {"swish", weft_swiglu, weft_silu},
+    {"gelu_new", weft_geglu, weft_gelu_tanh}, {"gelu_pytorch_tanh", weft_geglu, weft_gelu_tanh},
+    {"gelu", gelu_gate, weft_gelu},           {"relu", relu_gate, weft_relu},
 };
 
 const char weft__activation_names[] = "silu, swish, gelu_pytorch_tanh, gelu_new, gelu, relu";
 
+static const struct activation *find(const char *name)
+{
+    static const struct activation none = {NULL, NULL, NULL};
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+        if (strcmp(activations[i].name, name) == 0)
+            return &activations[i];
+    }
+    return &none;
+}
+
 weft__gate_function *weft__gate_find(const char *activation)
 {
-    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
-        if (strcmp(activations[i].name, activation) == 0)
-            return activations[i].gate;
-    }
-    return NULL;
+    return find(activation)->gate;
+}
+
+weft_activation *weft__activation_find(const char *name)
+{
+    return find(name)->alone;
 }
 
 typedef struct mlp {

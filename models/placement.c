@@ -51,9 +51,8 @@ static int64_t layer_of(const char *path)
 typedef struct placing {
     const weft__placement *placement;
     const weft_model_info *info;
-    double *sizes; /* (layers + 1): elements of each layer; last, of the head */
-    int64_t
-        ends[WEFT_MODEL_DEVICES]; /* device i has layers ends[i - 1] to ends[i] - 1 */
+    double *sizes;                    /* (layers + 1): elements of each layer; last, of the head */
+    int64_t ends[WEFT_MODEL_DEVICES]; /* device i has layers ends[i - 1] to ends[i] - 1 */
 } placing;
 
 static bool is_on_device(const placing *p, const char *path)

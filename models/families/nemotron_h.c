@@ -230,6 +230,7 @@ static weft_status finish(const weft_config *config, weft__decoder_config *decod
     static const char *const keys[] = {"mamba_num_heads", "n_groups", "ssm_state_size",
                                        "conv_kernel"};
     nemotron_config *c = (nemotron_config *)decoder;
+    decoder->hidden_act = "silu"; /* that of Mamba 2 has another key */
     kind k = MLP;
     bool mixes = false, sparse = false;
     const int64_t layers = weft_config_int(config, "num_hidden_layers", 0);

@@ -117,8 +117,6 @@ static weft_status finish(const weft_config *config, weft__decoder_config *d)
     hybrid_config *c = (hybrid_config *)d;
     weft_status status = weft_config_read(config, delta_fields,
                                           sizeof delta_fields / sizeof *delta_fields, &c->delta);
-    if (status == WEFT_OK)
-        status = weft__config_check_silu(config, d);
     if (status != WEFT_OK)
         return status;
     c->shared_expert_intermediate_size =

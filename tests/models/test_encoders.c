@@ -409,7 +409,7 @@ static void configurations_that_do_not_fit_are_named(void)
         const char *text, *message;
     } cases[] = {
         {"\"hidden_size\": 30, \"num_attention_heads\": 4", "hidden_size: expected a multiple"},
-        {"\"hidden_act\": \"mish\"", "hidden_act: 'mish' is unknown (known: gelu, "},
+        {"\"hidden_act\": \"mish\"", "hidden_act: 'mish' is unknown (known: silu, "},
         {"\"position_embedding_type\": \"relative_key\"",
          "position_embedding_type: 'relative_key'"},
         {"\"is_decoder\": true", "is_decoder: true is unsupported"},

@@ -38,6 +38,9 @@ RELATIVES = [
     ("llama", {"hidden_act": "gelu"}, []),
     ("qwen3", {"hidden_act": "relu"}, []),
     ("lfm2", {"hidden_act": "gelu"}, []),
+    ("granite4", {"hidden_act": "gelu"}, []),
+    ("falcon-h1", {"hidden_act": "relu"}, []),
+    ("qwen3-next", {"hidden_act": "gelu_pytorch_tanh"}, []),
     # Defaults of the family's own class.
     ("mixtral", {"rms_norm_eps": None}, []),
     ("lfm3", {}, ["rope_parameters"]),
@@ -83,6 +86,7 @@ def main():
                 "qwen3-next": "Qwen3Next", "rope-longrope": "Llama", "olmo3": "Olmo3", "glm4": "Glm4",
                 "hunyuan_v1_dense": "HunYuanDenseV1", "smollm3": "SmolLM3", "granite": "Granite",
                 "exaone4-hybrid": "Exaone4", "cohere2": "Cohere2", "lfm2": "Lfm2", "lfm3": "Lfm3", "mixtral": "Mixtral",
+                "granite4": "GraniteMoeHybrid", "falcon-h1": "FalconH1",
                 "gemma4-dense": "Gemma4"}[base]
         config["architectures"] = [name + "ForCausalLM"]
         config.update(changes)

@@ -139,7 +139,7 @@ def linear_layers(r):
 
 
 def qwen3_next(r):
-    c = sizes(r, kinds=(), acts=["silu"]) | experts(r) | linear_layers(r) | flags(r, "norm_topk_prob")
+    c = sizes(r, kinds=()) | experts(r) | linear_layers(r) | flags(r, "norm_topk_prob")
     c["rope_parameters"]["partial_rotary_factor"] = r.choice([0.25, 0.5, 1.0])
     return c | {"shared_expert_intermediate_size": r.choice([16, 24]),
                 "layer_types": layer_types(r, c["num_hidden_layers"],
@@ -147,7 +147,7 @@ def qwen3_next(r):
 
 
 def qwen3_5_text(r):
-    c = sizes(r, kinds=(), acts=["silu"]) | linear_layers(r)
+    c = sizes(r, kinds=()) | linear_layers(r)
     c["rope_parameters"]["partial_rotary_factor"] = r.choice([0.25, 0.5])
     return c | {"layer_types": layer_types(r, c["num_hidden_layers"],
                                            ("full_attention", "linear_attention"))}
@@ -236,7 +236,7 @@ def granite(r):
 
 
 def granitemoehybrid(r):
-    c = sizes(r, kinds=(), free=False, acts=["silu"])
+    c = sizes(r, kinds=(), free=False)
     c |= {"mamba_n_heads": 4, "mamba_d_head": c["hidden_size"] * 2 // 4, "mamba_expand": 2,
           "mamba_d_state": r.choice([8, 16]), "mamba_n_groups": r.choice([1, 2]),
           "mamba_d_conv": r.choice([2, 4]), "mamba_chunk_size": 16}
@@ -250,7 +250,7 @@ def granitemoehybrid(r):
 
 
 def falcon_h1(r):
-    c = sizes(r, kinds=(), acts=["silu"])
+    c = sizes(r, kinds=())
     c |= {"mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_ssm": 32, "mamba_d_state": 16,
           "mamba_n_groups": r.choice([1, 2]), "mamba_d_conv": r.choice([2, 4]),
           "mamba_chunk_size": 16, "key_multiplier": r.choice([1.0, 0.5]),
