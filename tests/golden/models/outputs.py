@@ -29,7 +29,8 @@ LIMIT = 5e-5  # float32, sums in another order
 
 # Fixtures whose folder transformers does not read as it is: MLX's format, the model's own code, and
 # multimodal ones without the tensors of other modalities (those of ../wrapped have them).
-FROM_MLX = ["mlx-qwen3", "mlx-qwen3-moe", "qwen3-5-mlx"]
+# gpt-oss-mxfp4: merged and trained weights would be in MLX's format, too.
+FROM_MLX = ["mlx-qwen3", "mlx-qwen3-moe", "qwen3-5-mlx", "gpt-oss-mxfp4"]
 NOT_READ = ["minicpm", "minicpm-head", "gemma3-wrapped", "gemma4-wrapped", "qwen3-5-wrapped",
             "mistral3", "ministral3", *FROM_MLX]
 
@@ -65,13 +66,20 @@ MAMBA = ["falcon_h1", "nemotron_h"]
 IGNORED = ["nemotron-h-experts"]
 
 
+def is_encoder(folder):
+    """classifier.py and encoders_against_llama_cpp.py compare these."""
+    kind = json.loads((folder / "config.json").read_text())["model_type"]
+    return (folder / "modules.json").exists() or kind in (
+        "bert", "roberta", "xlm-roberta", "modernbert")
+
+
 def fixtures(names):
     wrapped = HERE.parent / "wrapped"
     for source in sorted([*HERE.glob("*/config.json"), *wrapped.glob("*/config.json")]):
         name = source.parent.name
         if source.parent.parent == wrapped:
             name += " (wrapped)"
-        elif name in NOT_READ and name not in FROM_MLX:
+        elif name in NOT_READ and name not in FROM_MLX or is_encoder(source.parent):
             continue
         if not names or name.split()[0] in names:
             yield name, source.parent
@@ -110,15 +118,17 @@ def peft_adapter(source, to, **options):
     return model.eval()
 
 
-def gelu_limit(config):
-    """llama.cpp looks gelu up in a table in float16."""
-    return 0.06 if config["model_type"].startswith("gemma") else LIMIT
+def gguf_limit(config):
+    """llama.cpp looks gelu up in a table in float16, and has another epsilon for latents."""
+    if config["model_type"].startswith("gemma"):
+        return 0.06
+    return 2e-4 if config["model_type"] == "glm4_moe_lite" else LIMIT
 
 
 # Layers that share keys and values in an order on which llama.cpp fails, and yarn with bounds that
 # llama.cpp rounds (against_llama_cpp.py);
 # longrope, whose factors llama.cpp chooses by the size of the context, not by the length.
-NOT_IN_LLAMA = ["gemma4-dense", "phi3-longrope", "gpt-oss", "gpt-oss-mxfp4"]
+NOT_IN_LLAMA = ["gemma4-dense", "phi3-longrope", "minicpm3-published", "gpt-oss", "gpt-oss-mxfp4"]
 
 
 def gguf(table, command, name, source, adapter, ids, folder, config):
@@ -129,7 +139,7 @@ def gguf(table, command, name, source, adapter, ids, folder, config):
         why = done.stderr.strip()[-120:] or "llama.cpp does not read it"
         print(f"--   {name:18} {'GGUF':40} {why}", flush=True)
         return
-    limit = gelu_limit(config)
+    limit = gguf_limit(config)
     # llama.cpp has no windows in files of these: positions within the window.
     seen = config.get("sliding_window") if config["model_type"] in ("mistral", "phi3") else None
 
@@ -158,6 +168,8 @@ def gguf(table, command, name, source, adapter, ids, folder, config):
     if (text.get("enable_moe_block") or text.get("hidden_size_per_layer_input")
             or name in IGNORED):
         table.refused(name, "GGUF adapter that llama.cpp misreads", "merge the adapter", apart)
+    elif config["model_type"] == "glm4_moe_lite":
+        table.refused(name, "GGUF adapter of kv_b_proj", "GGUF has no name for it", apart)
     else:
         table.apart(name, "GGUF adapter in llama.cpp", apart, limit)
 
@@ -242,6 +254,7 @@ def check(table, command, name, source, folder):
                "prompt_lengths": numpy.ones((3, 2), "int32")}, folder / "batches.safetensors")
     train = ("train", source, "--batches", folder / "batches.safetensors", "--lr", "0.01")
     adapter = folder / "run" / "last"
+    peft = []  # the logits of PEFT's own adapter
 
     def own():
         return torch_logits(transformers_model(source), ids), weft_logits(command, source, ids, folder)
@@ -254,8 +267,8 @@ def check(table, command, name, source, folder):
         return torch_logits(peft_model(source, adapter), ids), ours
 
     def of_peft():
-        model = peft_adapter(source, folder / "peft")
-        return weft_logits(command, source, ids, folder, folder / "peft"), torch_logits(model, ids)
+        peft.append(torch_logits(peft_adapter(source, folder / "peft"), ids))
+        return weft_logits(command, source, ids, folder, folder / "peft"), peft[0]
 
     def merged():
         run(command, "fuse", source, adapter, folder / "fused")
@@ -264,8 +277,7 @@ def check(table, command, name, source, folder):
 
     def merged_of_peft():
         run(command, "fuse", source, folder / "peft", folder / "fused-peft")
-        return (torch_logits(transformers_model(folder / "fused-peft"), ids),
-                torch_logits(peft_model(source, folder / "peft"), ids))
+        return torch_logits(transformers_model(folder / "fused-peft"), ids), peft[0]
 
     def converted():
         run(command, "convert", source, folder / "converted")

@@ -1,6 +1,7 @@
-"""Draws small configurations of every family and compares the logits of `weft` with transformers'.
+"""Draws small configurations of every family and compares `weft` with transformers.
 
-    python tests/golden/models/variants.py build/cli/weft [--seed N] [--number N] [FAMILY...]
+    python tests/golden/models/variants.py build/cli/weft [--check logits|config|greedy|lora|gguf]
+        [--seed N] [--number N] [FAMILY...]
 
 Sizes, norms, activations, biases, rotations, windows, experts and layers' kinds are drawn; parameters
 are random. Prints a line for each variant: ok, FAIL, or refused with the message of `weft`. Where
