@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/program.h"
+#include "cli/text.h"
 
 /* ---- Failures ------------------------------------------------------------------------------- */
 
@@ -102,16 +103,10 @@ weft_status cli_catch_interrupt(const weft_cancel **cancel)
 
 /* ---- Models --------------------------------------------------------------------------------- */
 
-static bool is_folder(const char *path)
+bool cli_is_folder(const char *path)
 {
     struct stat what;
     return stat(path, &what) == 0 && S_ISDIR(what.st_mode);
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 static bool has_file(const char *folder, const char *name)
@@ -127,7 +122,7 @@ static bool has_gguf(const char *folder)
     DIR *open = opendir(folder);
     bool found = false;
     for (const struct dirent *e; open != NULL && !found && (e = readdir(open)) != NULL;)
-        found = ends_with(e->d_name, ".gguf");
+        found = cli_ends_with(e->d_name, ".gguf");
     if (open != NULL)
         closedir(open);
     return found;
@@ -179,7 +174,7 @@ static weft_status check_model(const char *path, bool tokenizer)
                          "%s: not a model: expected config.json%s or a .gguf file in the folder",
                          path, tokenizer ? ", tokenizer.json" : "");
     }
-    const bool fits = ends_with(path, ".gguf") || (tokenizer && ends_with(path, ".json")) ||
+    const bool fits = cli_ends_with(path, ".gguf") || (tokenizer && cli_ends_with(path, ".json")) ||
                       (S_ISREG(what.st_mode) && starts_with_gguf(path));
     return fits ? WEFT_OK
                 : weft_fail(WEFT_INVALID,
@@ -189,7 +184,7 @@ static weft_status check_model(const char *path, bool tokenizer)
 
 static weft_status find_model(const char *name, bool tokenizer, char *out, size_t size)
 {
-    if (name != NULL && (strcmp(name, "storyteller") != 0 || is_folder(name))) {
+    if (name != NULL && (strcmp(name, "storyteller") != 0 || cli_is_folder(name))) {
         char *path;
         weft_status status = weft_hub_resolve(name, &path);
         if (status == WEFT_OK)
@@ -209,7 +204,7 @@ static weft_status find_model(const char *name, bool tokenizer, char *out, size_
         char beside[PATH_MAX + 32];
         snprintf(beside, sizeof beside, "%.*s/%s", (int)(end - self), self, places[i]);
         char *real = realpath(beside, NULL);
-        bool found = real != NULL && is_folder(real) && strlen(real) < size;
+        bool found = real != NULL && cli_is_folder(real) && strlen(real) < size;
         if (found)
             snprintf(out, size, "%s", real);
         free(real);

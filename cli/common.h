@@ -39,6 +39,8 @@ void cli_write_text(const char *text, size_t length);
  * the program. */
 weft_status cli_catch_interrupt(const weft_cancel **cancel);
 
+bool cli_is_folder(const char *path);
+
 /* Writes the path of a model to `out`: `name` itself if it is a path, the folder of ORG/NAME in the
  * local cache, or, for NULL and "storyteller", the model included with Weft. WEFT_INVALID for a
  * file that is not a GGUF file and for a folder without config.json and GGUF files. */

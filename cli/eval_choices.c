@@ -4,6 +4,8 @@
 
 #include "cli/eval.h"
 
+#include "cli/text.h"
+
 enum { ROWS = 32 }; /* rows scored in one call */
 
 /* The requests for several rows. The choices of a row are adjacent. */
@@ -98,14 +100,6 @@ static weft_status score(const eval_run *run, block *b)
     return status;
 }
 
-static double characters(const char *text)
-{
-    int n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xC0) != 0x80;
-    return n;
-}
-
 /* The first choice with the largest log-probability; with `normalized`, divided by the number of
  * characters. */
 static int best(const weft_task_row *row, const weft_scored *s, bool normalized)
@@ -113,7 +107,7 @@ static int best(const weft_task_row *row, const weft_scored *s, bool normalized)
     int found = 0;
     double most = -INFINITY;
     for (int i = 0; i < row->n_texts; i++) {
-        const double value = s[i].logprob / (normalized ? characters(row->texts[i]) : 1);
+        const double value = s[i].logprob / (normalized ? cli_characters(row->texts[i]) : 1);
         if (value > most) {
             most = value;
             found = i;

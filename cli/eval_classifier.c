@@ -1,7 +1,6 @@
 /* cli/eval_classifier.c -- the loss and the accuracy of classifiers on rows with text and label. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/eval.h"
 
@@ -14,18 +13,11 @@ static bool same_labels(const weft_labels *a, const weft_labels *b)
     return a->n == b->n;
 }
 
-/* Whether `path` is a folder. A list of adapters and a GGUF adapter are not, and cannot be
- * classifiers. */
-static bool is_folder(const char *path)
-{
-    struct stat what;
-    return stat(path, &what) == 0 && S_ISDIR(what.st_mode);
-}
-
+/* A list of adapters and a GGUF adapter are not folders, and cannot be classifiers. */
 weft_status cli_labels_of(const char *path, const char *adapter, weft_labels *out)
 {
-    return adapter && is_folder(adapter) ? weft_adapter_labels(adapter, out)
-                                         : weft_model_labels(path, out);
+    return adapter && cli_is_folder(adapter) ? weft_adapter_labels(adapter, out)
+                                             : weft_model_labels(path, out);
 }
 
 weft_status eval_find_labels(const eval_subject *subjects, int n, weft_labels *out)
@@ -33,7 +25,7 @@ weft_status eval_find_labels(const eval_subject *subjects, int n, weft_labels *o
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < n; i++) {
         weft_labels own = {0};
-        const bool adapter = subjects[i].adapter != NULL && is_folder(subjects[i].adapter);
+        const bool adapter = subjects[i].adapter != NULL && cli_is_folder(subjects[i].adapter);
         status = cli_labels_of(subjects[i].path, subjects[i].adapter, &own);
         if (status == WEFT_OK && out->n == 0) {
             *out = own;

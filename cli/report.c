@@ -12,6 +12,7 @@
 #include "cli/lines.h"
 #include "cli/plot.h"
 #include "cli/shared.h"
+#include "cli/text.h"
 
 /* ---- curves --------------------------------------------------------------------------------- */
 
@@ -106,16 +107,10 @@ static const char *text_of(json_object *object, const char *key)
     return text ? weft_printable(text) : "";
 }
 
-static json_object *member_of(json_object *object, const char *key)
-{
-    json_object *value = NULL;
-    json_object_object_get_ex(object, key, &value);
-    return value;
-}
-
 static void print_run(const char *folder, json_object *run)
 {
-    json_object *result = member_of(run, "result"), *options = member_of(run, "options");
+    json_object *result = json_object_object_get(run, "result"),
+                *options = json_object_object_get(run, "options");
     const double steps = number_of(result, "steps"), planned = number_of(options, "steps");
     printf("%s: %s", weft_printable(folder), text_of(run, "state"));
     if (*text_of(run, "message"))
@@ -158,18 +153,9 @@ static const char *value_of(const weft_history_row *row, int run)
     return row->values[run] ? weft_printable(row->values[run]) : "-";
 }
 
-/* The columns of a text on the terminal, about: its characters. */
-static int width_of(const char *text)
-{
-    int n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xC0) != 0x80;
-    return n;
-}
-
 static void print_padded(const char *text, int width)
 {
-    const int room = width - width_of(text);
+    const int room = width - cli_characters(text);
     printf("%s%*s", text, room > 0 ? room : 0, "");
 }
 
@@ -179,11 +165,11 @@ static void print_table(const weft_history_table *t)
     enum { GAP = 2, MOST = 100 };
     int widths[WEFT_MOST_HISTORIES], name = 0, total = 0;
     for (int i = 0; i < t->n_rows; i++)
-        name = width_of(t->rows[i].name) > name ? width_of(t->rows[i].name) : name;
+        name = cli_characters(t->rows[i].name) > name ? cli_characters(t->rows[i].name) : name;
     for (int r = 0; r < t->n_runs; r++) {
-        widths[r] = width_of(weft_printable(t->labels[r]));
+        widths[r] = cli_characters(weft_printable(t->labels[r]));
         for (int i = 0; i < t->n_rows; i++) {
-            const int width = width_of(value_of(&t->rows[i], r));
+            const int width = cli_characters(value_of(&t->rows[i], r));
             widths[r] = width > widths[r] ? width : widths[r];
         }
         total += widths[r] + GAP;
@@ -261,7 +247,7 @@ static void print_json(weft_history *const *runs, json_object *const *records,
         fputs(r > 0 ? ", {\"folder\": " : "{\"folder\": ", stdout);
         print_text(weft_history_folder(runs[r]));
         for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-            json_object *value = member_of(records[r], members[i]);
+            json_object *value = json_object_object_get(records[r], members[i]);
             printf(", \"%s\": %s", members[i],
                    json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN |
                                                              JSON_C_TO_STRING_NOSLASHESCAPE));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/text.h"
 #include "core/io/json_parse.h"
 #include "weft/memory.h"
 
@@ -177,12 +178,6 @@ static weft_status parse_json(const char *text, size_t size, const char *file, c
     return status;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 #ifndef WEFT_HAVE_YAML
 weft_status cli_settings_parse_yaml(const char *text, size_t size, const char *name,
                                     cli_settings *out)
@@ -198,7 +193,7 @@ weft_status cli_settings_parse_yaml(const char *text, size_t size, const char *n
 weft_status cli_settings_parse(const char *text, size_t size, const char *name, cli_settings *out)
 {
     *out = (cli_settings){0};
-    if (ends_with(name, ".yaml") || ends_with(name, ".yml"))
+    if (cli_ends_with(name, ".yaml") || cli_ends_with(name, ".yml"))
         return cli_settings_parse_yaml(text, size, name, out);
     char *whole = malloc(size + 1); /* NUL-terminated for add_members */
     if (whole == NULL)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/common.h"
+#include "cli/text.h"
 #include "cli/train.h"
 
 /* Words that point into `text`. */
@@ -43,12 +44,6 @@ static weft_status cut(char *text, const char *separators, word_list *out)
     return WEFT_OK;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Reads the new tokens: the lines of a file, or the words of a list. */
 static weft_status read_new(const char *value, word_list *out)
 {
@@ -57,7 +52,7 @@ static weft_status read_new(const char *value, word_list *out)
     size_t size;
     *out = (word_list){.n = 0};
     const bool file = stat(value, &info) == 0 && S_ISREG(info.st_mode);
-    if (!file && (ends_with(value, ".txt") || ends_with(value, ".json")))
+    if (!file && (cli_ends_with(value, ".txt") || cli_ends_with(value, ".json")))
         return weft_fail(WEFT_IO, "--add-tokens: %s: there is no such file", weft_printable(value));
     if (!file)
         return cut(weft_strdup(value), ", ", out);

@@ -17,21 +17,14 @@ typedef struct verify_values {
 
 /* ---- output --------------------------------------------------------------------------------- */
 
-static json_object *member(json_object *object, const char *key)
-{
-    json_object *value = NULL;
-    json_object_object_get_ex(object, key, &value);
-    return value;
-}
-
 static const char *text_of(json_object *object, const char *key)
 {
-    return weft_printable(json_object_get_string(member(object, key)));
+    return weft_printable(json_object_get_string(json_object_object_get(object, key)));
 }
 
 static double number_of(json_object *object, const char *key)
 {
-    return json_object_get_double(member(object, key));
+    return json_object_get_double(json_object_object_get(object, key));
 }
 
 static void print_differences(json_object *list)
@@ -42,7 +35,7 @@ static void print_differences(json_object *list)
 
 static void print_updates(json_object *updates, bool other_build)
 {
-    const bool same = json_object_get_boolean(member(updates, "same_bytes"));
+    const bool same = json_object_get_boolean(json_object_object_get(updates, "same_bytes"));
     printf("updates    %.0f to %.0f repeated in %s: ", number_of(updates, "from") + 1,
            number_of(updates, "to"), cli_time(number_of(updates, "seconds")));
     if (same)
@@ -54,22 +47,24 @@ static void print_updates(json_object *updates, bool other_build)
                number_of(updates, "weights_difference"));
     else
         puts("other bytes");
-    print_differences(member(updates, "differences"));
+    print_differences(json_object_object_get(updates, "differences"));
 }
 
 static void print(const char *folder, json_object *report)
 {
-    json_object *items = member(report, "items"), *updates = member(report, "updates");
-    const char *state = json_object_get_string(member(report, "state"));
+    json_object *items = json_object_object_get(report, "items"),
+                *updates = json_object_object_get(report, "updates");
+    const char *state = json_object_get_string(json_object_object_get(report, "state"));
     printf("%s: update %.0f\n", weft_printable(folder), number_of(report, "checkpoint"));
     json_object_object_foreach(items, name, item)
     {
         const char *equal = text_of(item, "state");
         printf("%-10s %s\n", name, strcmp(equal, "quick") == 0 ? "equal by quick hashes" : equal);
-        print_differences(member(item, "differences"));
+        print_differences(json_object_object_get(item, "differences"));
     }
-    const bool own =
-        strcmp(json_object_get_string(member(member(items, "build"), "state")), "equal") == 0;
+    const bool own = strcmp(json_object_get_string(json_object_object_get(
+                                json_object_object_get(items, "build"), "state")),
+                            "equal") == 0;
     if (updates)
         print_updates(updates, !own);
     else if (strcmp(state, "differs") == 0)
@@ -144,7 +139,7 @@ weft_status train_verify(const train_values *v, train_run *r, const weft_trainer
         puts(report);
     else if (found)
         print(own->folder, found);
-    const char *state = found ? json_object_get_string(member(found, "state")) : "";
+    const char *state = found ? json_object_get_string(json_object_object_get(found, "state")) : "";
     r->differs = strcmp(state, "differs") == 0 || strcmp(state, "unknown") == 0;
     json_object_put(found);
     weft_free(report);

@@ -221,29 +221,10 @@ static weft_status read_request(serve_request *r)
 
 weft_status serve_run_anthropic(serve_request *r)
 {
-    weft_status status = serve_parse_body(r);
-    if (status == WEFT_OK)
-        status = read_request(r);
-    if (status == WEFT_OK)
-        status = serve_make_choices(r, 1);
-    serve_make_id("msg_", r->id, sizeof r->id);
-    return status == WEFT_OK ? serve_start_choices(r, 1, serve_chat) : status;
+    return serve_run_message(r, read_request, "msg_");
 }
 
 weft_status serve_run_count_tokens(serve_request *r)
 {
-    serve_text out = {0};
-    char *text = NULL;
-    size_t length = 0, tokens = 0;
-    weft_status status = serve_parse_body(r);
-    if (status == WEFT_OK)
-        status = read_request(r);
-    if (status == WEFT_OK)
-        status = serve_render(r, &text, &length, &tokens);
-    weft_free(text);
-    if (status != WEFT_OK)
-        return status;
-    serve_put(&out, "{'input_tokens': %i}", (int64_t)tokens);
-    serve_reply(r, 200, "application/json", &out);
-    return WEFT_OK;
+    return serve_count_tokens(r, read_request, "{'input_tokens': %i}");
 }

@@ -432,3 +432,34 @@ weft_status serve_start_route(serve_request *request)
     request->api = &replied;
     return status == WEFT_OK ? serve_start_choices(request, 1, run_route) : status;
 }
+
+/* ---- routes with one choice ----------------------------------------------------------------- */
+
+weft_status serve_run_message(serve_request *r, serve_read_fn *read, const char *prefix)
+{
+    weft_status status = serve_parse_body(r);
+    if (status == WEFT_OK)
+        status = read(r);
+    if (status == WEFT_OK)
+        status = serve_make_choices(r, 1);
+    serve_make_id(prefix, r->id, sizeof r->id);
+    return status == WEFT_OK ? serve_start_choices(r, 1, serve_chat) : status;
+}
+
+weft_status serve_count_tokens(serve_request *r, serve_read_fn *read, const char *format)
+{
+    serve_text out = {0};
+    char *text = NULL;
+    size_t length = 0, tokens = 0;
+    weft_status status = serve_parse_body(r);
+    if (status == WEFT_OK)
+        status = read(r);
+    if (status == WEFT_OK)
+        status = serve_render(r, &text, &length, &tokens);
+    weft_free(text);
+    if (status != WEFT_OK)
+        return status;
+    serve_put(&out, format, (int64_t)tokens);
+    serve_reply(r, 200, "application/json", &out);
+    return WEFT_OK;
+}

@@ -437,6 +437,14 @@ weft_status serve_complete(serve_choice *choice);
 /* The rendered prompt of a chat, which the caller frees. */
 weft_status serve_render(serve_request *request, char **text, size_t *length, size_t *tokens);
 
+typedef weft_status serve_read_fn(serve_request *request);
+
+/* A route that answers a chat with one message: its body is read by `read`, and its identifier
+ * begins with `prefix`. */
+weft_status serve_run_message(serve_request *request, serve_read_fn *read, const char *prefix);
+/* A route that replies with the number of a chat's tokens, in the place of %i in the format. */
+weft_status serve_count_tokens(serve_request *request, serve_read_fn *read, const char *format);
+
 /* ---- logprobs.c ----------------------------------------------------------------------------- */
 
 /* Adds a token to those whose text has not come yet. */

@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backends/vulkan/device.h"
 #include "backends/vulkan/spirv/float_modes.h"
 #include "weft/array.h"
 #include "weft/memory.h"
+#include "weft/timeline.h"
 
 /* BATCH_ID: the specialization constant BATCH of shaders/batch.glsl. TELL_AFTER: nanoseconds of
  * compiling after which a message says so. */
@@ -208,18 +208,11 @@ static weft_status create(weft__vulkan_device *d, const weft__vulkan_pipeline *e
     return result == VK_SUCCESS ? WEFT_OK : weft__vulkan_fail(e->shader->name, result);
 }
 
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Several threads may call it for different variants. */
 static weft_status compile(weft__vulkan_device *d, weft__vulkan_pipeline *e,
                            weft__vulkan_variant variant)
 {
-    const int64_t start = now();
+    const int64_t start = weft_timeline_now();
     char constants[16 * WEFT__VULKAN_MAX_CONSTANTS] = "";
     VkPipeline handle = VK_NULL_HANDLE;
     for (int i = 0, n = 0; i < e->n_constants; i++) {
@@ -230,7 +223,7 @@ static weft_status compile(weft__vulkan_device *d, weft__vulkan_pipeline *e,
         e->handles[variant] = handle;
         weft_log_message(WEFT_LOG_DEBUG, "vulkan: compiled %s%s%s in %.0f ms", e->shader->name,
                          constants, variant == WEFT__VULKAN_MANY ? " for batches" : "",
-                         (double)(now() - start) / 1e6);
+                         (double)(weft_timeline_now() - start) / 1e6);
     }
     return status;
 }
@@ -239,12 +232,12 @@ weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, weft__vulkan_pipel
                                       weft__vulkan_variant variant, VkPipeline *out)
 {
     if (!e->handles[variant]) {
-        const int64_t start = now();
+        const int64_t start = weft_timeline_now();
         const weft_status status = compile(d, e, variant);
         if (status != WEFT_OK) {
             return status;
         }
-        d->pipelines.nanoseconds += now() - start;
+        d->pipelines.nanoseconds += weft_timeline_now() - start;
         d->pipelines.count++;
     }
     *out = e->handles[variant];
@@ -269,7 +262,8 @@ static void *compile_some(void *context)
     for (int i = atomic_fetch_add(&c->next, 1); i < c->n; i = atomic_fetch_add(&c->next, 1)) {
         (void)compile(c->d, c->all[i].pipeline, c->all[i].variant);
         const int done = atomic_fetch_add(&c->done, 1) + 1;
-        if (now() - c->began > TELL_AFTER && done < c->n && !atomic_exchange(&c->told, true)) {
+        if (weft_timeline_now() - c->began > TELL_AFTER && done < c->n &&
+            !atomic_exchange(&c->told, true)) {
             weft_log_message(WEFT_LOG_INFO,
                              "compiling shaders for %s: %d of %d are done; they are kept for later "
                              "runs",
@@ -289,7 +283,7 @@ static int by_words(const void *a, const void *b)
 
 void weft__vulkan_pipelines_compile(weft__vulkan_device *d, weft__vulkan_missing *all, int n)
 {
-    compilation c = {.d = d, .all = all, .n = n, .began = now()};
+    compilation c = {.d = d, .all = all, .n = n, .began = weft_timeline_now()};
     pthread_t threads[MOST_THREADS];
     const int cores = weft_threads() < MOST_THREADS ? weft_threads() : MOST_THREADS,
               wanted = cores < n ? cores : n;
@@ -307,5 +301,5 @@ void weft__vulkan_pipelines_compile(weft__vulkan_device *d, weft__vulkan_missing
     for (int i = 0; i < n; i++) {
         d->pipelines.count += all[i].pipeline->handles[all[i].variant] != VK_NULL_HANDLE;
     }
-    d->pipelines.nanoseconds += now() - c.began;
+    d->pipelines.nanoseconds += weft_timeline_now() - c.began;
 }

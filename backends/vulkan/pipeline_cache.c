@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backends/vulkan/device.h"
 #include "weft/io.h"
 #include "weft/memory.h"
+#include "weft/timeline.h"
 
 enum { PATH = 1024, LARGEST = 256 << 20, SAVE_SHARE = 20 };
 
@@ -109,13 +109,6 @@ bool weft__vulkan_cache_is_due(const weft__vulkan_pipelines *p)
     return p->count > p->saved && unsaved >= SAVE_SHARE * p->saving;
 }
 
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void write_pipelines(weft__vulkan_device *d, size_t bytes)
 {
     char path[PATH + 128];
@@ -135,12 +128,12 @@ void weft__vulkan_cache_save(weft__vulkan_device *d)
     if (!p->cache || !weft__vulkan_cache_is_due(p)) {
         return;
     }
-    const int64_t start = now();
+    const int64_t start = weft_timeline_now();
     const size_t bytes = bytes_of(d);
     if (bytes > 0 && bytes != p->saved_bytes) {
         write_pipelines(d, bytes);
     }
-    p->saving = now() - start;
+    p->saving = weft_timeline_now() - start;
     weft_log_message(WEFT_LOG_DEBUG, "vulkan: %s cache of pipelines: %zu bytes, %.1f ms",
                      bytes != p->saved_bytes ? "saved" : "unchanged", bytes,
                      (double)p->saving / 1e6);

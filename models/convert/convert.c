@@ -7,6 +7,7 @@
 
 #include "core/failure.h"
 #include "core/io/gguf.h"
+#include "core/io/text.h"
 #include "models/convert/convert.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"
@@ -28,12 +29,6 @@ typedef struct work {
     weft_convert_report report;
     int64_t total;
 } work;
-
-static bool is_gguf(const char *path)
-{
-    const size_t n = strlen(path);
-    return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
-}
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
@@ -77,7 +72,7 @@ static weft_status dense_dtype(const work *w, weft_dtype *dtype)
     } dtypes[] = {{"f32", WEFT_FLOAT32}, {"f16", WEFT_FLOAT16}, {"bf16", WEFT_BFLOAT16}};
     const char *type = w->options->type;
     *dtype = type == NULL && w->blocks ? WEFT_BFLOAT16 : (weft_dtype)0;
-    if (type == NULL || is_gguf(w->out))
+    if (type == NULL || weft__ends_with(w->out, ".gguf"))
         return WEFT_OK;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         if (strcasecmp(dtypes[i].name, type) == 0) {
@@ -316,7 +311,7 @@ static weft_status write_folder(work *w, weft_model *model)
  * they keep the dtype of the source, or have float32 where the source has several. */
 static weft_dtype loaded_dtype(const work *w)
 {
-    if (is_gguf(w->out))
+    if (weft__ends_with(w->out, ".gguf"))
         return (weft_dtype)0;
     if (quantizes(w->options))
         return w->dtype;
@@ -325,7 +320,7 @@ static weft_dtype loaded_dtype(const work *w)
 
 static weft_status convert(work *w)
 {
-    const bool gguf = is_gguf(w->out);
+    const bool gguf = weft__ends_with(w->out, ".gguf");
     weft_model *model = NULL;
     w->blocks = w->from_gguf && in_blocks(w->source);
     weft_status status = dense_dtype(w, &w->dtype);

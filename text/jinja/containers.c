@@ -3,18 +3,13 @@
 
 #include "text/jinja/tables.h"
 
-static jinja_value nothing(void)
-{
-    return weft__jinja_undefined(NULL);
-}
-
 /* ---- lists ---------------------------------------------------------------------------------- */
 
 static jinja_value list_append(jinja *j, jinja_value self, const jinja_args *args)
 {
     jinja_value item;
     if (!weft__jinja_arguments(j, "append", args, "object", &item))
-        return nothing();
+        return weft__jinja_nothing();
     weft__jinja_push(j, self, item);
     return weft__jinja_none();
 }
@@ -23,7 +18,7 @@ static jinja_value list_extend(jinja *j, jinja_value self, const jinja_args *arg
 {
     jinja_value given;
     if (!weft__jinja_arguments(j, "extend", args, "iterable", &given))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_list *items = weft__jinja_items(j, given);
     for (size_t i = 0, n = items ? items->n : 0; i < n && !j->status; i++)
         weft__jinja_push(j, self, items->at[i]);
@@ -36,11 +31,11 @@ static jinja_value list_insert(jinja *j, jinja_value self, const jinja_args *arg
     int64_t at = 0;
     if (!weft__jinja_arguments(j, "insert", args, "index,object", given) ||
         !weft__jinja_integer_argument(j, "insert", given[0], 0, &at))
-        return nothing();
+        return weft__jinja_nothing();
     weft__jinja_push(j, self, given[1]);
     jinja_list *list = self.as.list;
     if (j->status || !weft__jinja_charge(j, list->n))
-        return nothing();
+        return weft__jinja_nothing();
     const int64_t n = (int64_t)list->n - 1;
     at += at < 0 ? n : 0;
     at = at < 0 ? 0 : at > n ? n : at;
@@ -57,7 +52,7 @@ static jinja_value list_pop(jinja *j, jinja_value self, const jinja_args *args)
     const int64_t n = (int64_t)list->n;
     if (!weft__jinja_arguments(j, "pop", args, "index", &given) ||
         !weft__jinja_integer_argument(j, "pop", given, -1, &at))
-        return nothing();
+        return weft__jinja_nothing();
     at += at < 0 ? n : 0;
     if (at < 0 || at >= n)
         return weft__jinja_fail(j, "pop: the list has no such item");
@@ -72,7 +67,7 @@ static jinja_value list_index(jinja *j, jinja_value self, const jinja_args *args
 {
     jinja_value item;
     if (!weft__jinja_arguments(j, "index", args, "value", &item))
-        return nothing();
+        return weft__jinja_nothing();
     for (size_t i = 0; i < self.as.list->n && !j->status; i++)
         if (weft__jinja_equal(j, self.as.list->at[i], item))
             return weft__jinja_int((int64_t)i);
@@ -84,7 +79,7 @@ static jinja_value list_count(jinja *j, jinja_value self, const jinja_args *args
     jinja_value item;
     int64_t count = 0;
     if (!weft__jinja_arguments(j, "count", args, "value", &item))
-        return nothing();
+        return weft__jinja_nothing();
     for (size_t i = 0; i < self.as.list->n && !j->status; i++)
         count += weft__jinja_equal(j, self.as.list->at[i], item);
     return weft__jinja_int(count);
@@ -94,7 +89,7 @@ static jinja_value list_reverse(jinja *j, jinja_value self, const jinja_args *ar
 {
     jinja_list *list = self.as.list;
     if (!weft__jinja_arguments(j, "reverse", args, "", NULL) || !weft__jinja_charge(j, list->n))
-        return nothing();
+        return weft__jinja_nothing();
     for (size_t i = 0, k = list->n; i + 1 < k; i++) {
         const jinja_value swap = list->at[i];
         list->at[i] = list->at[--k];
@@ -106,7 +101,7 @@ static jinja_value list_reverse(jinja *j, jinja_value self, const jinja_args *ar
 static jinja_value list_clear(jinja *j, jinja_value self, const jinja_args *args)
 {
     if (!weft__jinja_arguments(j, "clear", args, "", NULL))
-        return nothing();
+        return weft__jinja_nothing();
     self.as.list->n = 0;
     return weft__jinja_none();
 }
@@ -144,26 +139,26 @@ static jinja_value row_of(jinja *j, jinja_value self, jinja_form form)
 static jinja_value dict_keys(jinja *j, jinja_value self, const jinja_args *args)
 {
     return weft__jinja_arguments(j, "keys", args, "", NULL) ? row_of(j, self, FORM_KEYS)
-                                                            : nothing();
+                                                            : weft__jinja_nothing();
 }
 
 static jinja_value dict_values(jinja *j, jinja_value self, const jinja_args *args)
 {
     return weft__jinja_arguments(j, "values", args, "", NULL) ? row_of(j, self, FORM_VALUES)
-                                                              : nothing();
+                                                              : weft__jinja_nothing();
 }
 
 static jinja_value dict_items(jinja *j, jinja_value self, const jinja_args *args)
 {
     return weft__jinja_arguments(j, "items", args, "", NULL) ? row_of(j, self, FORM_ITEMS)
-                                                             : nothing();
+                                                             : weft__jinja_nothing();
 }
 
 static jinja_value dict_get(jinja *j, jinja_value self, const jinja_args *args)
 {
     jinja_value given[2];
     if (!weft__jinja_arguments(j, "get", args, "key,default", given))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value *value = weft__jinja_get(j, self, given[0]);
     return value ? *value : given[1].kind == JINJA_MISSING ? weft__jinja_none() : given[1];
 }
@@ -172,7 +167,7 @@ static jinja_value dict_pop(jinja *j, jinja_value self, const jinja_args *args)
 {
     jinja_value given[2];
     if (!weft__jinja_arguments(j, "pop", args, "key,default", given))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value *found = weft__jinja_get(j, self, given[0]);
     if (!found)
         return given[1].kind != JINJA_MISSING
@@ -187,7 +182,7 @@ static jinja_value dict_setdefault(jinja *j, jinja_value self, const jinja_args 
 {
     jinja_value given[2];
     if (!weft__jinja_arguments(j, "setdefault", args, "key,default", given))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value *found = weft__jinja_get(j, self, given[0]);
     if (found)
         return *found;

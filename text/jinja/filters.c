@@ -6,35 +6,27 @@
 #include "text/jinja/node.h"
 #include "text/jinja/tables.h"
 
-static jinja_value nothing(void)
-{
-    return weft__jinja_undefined(NULL);
-}
-
-static bool none(jinja *j, const char *what, const jinja_args *args)
-{
-    return weft__jinja_arguments(j, what, args, "", NULL);
-}
-
 /* ---- texts ---------------------------------------------------------------------------------- */
 
 static jinja_value filter_upper(jinja *j, jinja_value v, const jinja_args *args)
 {
-    return none(j, "upper", args) ? weft__jinja_change_case(j, weft__jinja_text(j, v), CASE_UPPER)
-                                  : nothing();
+    return weft__jinja_no_arguments(j, "upper", args)
+               ? weft__jinja_change_case(j, weft__jinja_text(j, v), CASE_UPPER)
+               : weft__jinja_nothing();
 }
 
 static jinja_value filter_lower(jinja *j, jinja_value v, const jinja_args *args)
 {
-    return none(j, "lower", args) ? weft__jinja_change_case(j, weft__jinja_text(j, v), CASE_LOWER)
-                                  : nothing();
+    return weft__jinja_no_arguments(j, "lower", args)
+               ? weft__jinja_change_case(j, weft__jinja_text(j, v), CASE_LOWER)
+               : weft__jinja_nothing();
 }
 
 static jinja_value filter_capitalize(jinja *j, jinja_value v, const jinja_args *args)
 {
-    return none(j, "capitalize", args)
+    return weft__jinja_no_arguments(j, "capitalize", args)
                ? weft__jinja_change_case(j, weft__jinja_text(j, v), CASE_CAPITALIZE)
-               : nothing();
+               : weft__jinja_nothing();
 }
 
 /* Word separators of Jinja's title: white space and - ( { [ <. */
@@ -45,8 +37,8 @@ static bool separates(uint32_t code)
 
 static jinja_value filter_title(jinja *j, jinja_value v, const jinja_args *args)
 {
-    if (!none(j, "title", args))
-        return nothing();
+    if (!weft__jinja_no_arguments(j, "title", args))
+        return weft__jinja_nothing();
     const jinja_value s = weft__jinja_text(j, v);
     jinja_buffer out = {0};
     for (size_t start = 0; start < s.n && !j->status;) {
@@ -78,20 +70,21 @@ static jinja_value filter_trim(jinja *j, jinja_value v, const jinja_args *args)
 {
     jinja_value characters;
     if (!weft__jinja_arguments(j, "trim", args, "chars", &characters))
-        return nothing();
+        return weft__jinja_nothing();
     v = weft__jinja_text(j, v);
-    return j->status ? nothing() : weft__jinja_trim(j, v, characters, true, true);
+    return j->status ? weft__jinja_nothing() : weft__jinja_trim(j, v, characters, true, true);
 }
 
 static jinja_value filter_string(jinja *j, jinja_value v, const jinja_args *args)
 {
-    return none(j, "string", args) ? weft__jinja_text(j, v) : nothing();
+    return weft__jinja_no_arguments(j, "string", args) ? weft__jinja_text(j, v)
+                                                       : weft__jinja_nothing();
 }
 
 static jinja_value filter_safe(jinja *j, jinja_value v, const jinja_args *args)
 {
-    if (!none(j, "safe", args))
-        return nothing();
+    if (!weft__jinja_no_arguments(j, "safe", args))
+        return weft__jinja_nothing();
     v = weft__jinja_text(j, v);
     v.safe = v.kind == JINJA_STRING;
     return v;
@@ -119,7 +112,8 @@ jinja_value weft__jinja_escape(jinja *j, jinja_value value)
 
 static jinja_value filter_escape(jinja *j, jinja_value v, const jinja_args *args)
 {
-    return none(j, "escape", args) ? weft__jinja_escape(j, v) : nothing();
+    return weft__jinja_no_arguments(j, "escape", args) ? weft__jinja_escape(j, v)
+                                                       : weft__jinja_nothing();
 }
 
 static jinja_value filter_replace(jinja *j, jinja_value v, const jinja_args *args)
@@ -128,10 +122,10 @@ static jinja_value filter_replace(jinja *j, jinja_value v, const jinja_args *arg
     int64_t count = -1;
     if (!weft__jinja_arguments(j, "replace", args, "old,new,count", given) ||
         !weft__jinja_integer_argument(j, "replace", given[2], -1, &count))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value s = weft__jinja_text(j, v), old = weft__jinja_text(j, given[0]);
     const jinja_value fresh = weft__jinja_text(j, given[1]);
-    return j->status ? nothing() : weft__jinja_replace(j, s, old, fresh, count);
+    return j->status ? weft__jinja_nothing() : weft__jinja_replace(j, s, old, fresh, count);
 }
 
 static jinja_value filter_indent(jinja *j, jinja_value v, const jinja_args *args)
@@ -143,7 +137,7 @@ static jinja_value filter_indent(jinja *j, jinja_value v, const jinja_args *args
         (given[0].kind != JINJA_STRING &&
          !weft__jinja_integer_argument(j, "indent", given[0], 4, &width)) ||
         !weft__jinja_string_argument(j, "indent", v))
-        return nothing();
+        return weft__jinja_nothing();
     const bool first = weft__jinja_truth(j, given[1]), blank = weft__jinja_truth(j, given[2]);
     const jinja_value indent =
         given[0].kind == JINJA_STRING
@@ -172,7 +166,7 @@ static jinja_value filter_center(jinja *j, jinja_value v, const jinja_args *args
 {
     jinja_value width;
     if (!weft__jinja_arguments(j, "center", args, "width", &width))
-        return nothing();
+        return weft__jinja_nothing();
     if (width.kind == JINJA_MISSING)
         width = weft__jinja_int(80);
     const jinja_args given = {.at = &width, .n = 1};
@@ -187,7 +181,7 @@ static jinja_value filter_truncate(jinja *j, jinja_value v, const jinja_args *ar
     if (!weft__jinja_arguments(j, "truncate", args, "length,killwords,end,leeway", given) ||
         !weft__jinja_integer_argument(j, "truncate", given[0], 255, &length) ||
         !weft__jinja_integer_argument(j, "truncate", given[3], 5, &leeway))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value end = given[2].kind == JINJA_STRING ? given[2] : weft__jinja_view("...", 3);
     weft__jinja_length(end, &n_end);
     const bool measured = weft__jinja_length(v, &n);
@@ -196,7 +190,7 @@ static jinja_value filter_truncate(jinja *j, jinja_value v, const jinja_args *ar
     if (measured && n <= length + leeway)
         return v;
     if (!weft__jinja_string_argument(j, "truncate", v))
-        return nothing();
+        return weft__jinja_nothing();
     jinja_value head = weft__jinja_slice(j, v, weft__jinja_none(), weft__jinja_int(length - n_end),
                                          weft__jinja_none());
     if (!weft__jinja_truth(j, given[1]) && !j->status) {
@@ -205,13 +199,13 @@ static jinja_value filter_truncate(jinja *j, jinja_value v, const jinja_args *ar
             at--;
         head.n = at > 0 ? at - 1 : head.n;
     }
-    return j->status ? nothing() : weft__jinja_binary(j, "+", head, end);
+    return j->status ? weft__jinja_nothing() : weft__jinja_binary(j, "+", head, end);
 }
 
 static jinja_value filter_wordcount(jinja *j, jinja_value v, const jinja_args *args)
 {
-    if (!none(j, "wordcount", args))
-        return nothing();
+    if (!weft__jinja_no_arguments(j, "wordcount", args))
+        return weft__jinja_nothing();
     const jinja_value s = weft__jinja_text(j, v);
     int64_t count = 0;
     bool inside = false;
@@ -236,7 +230,7 @@ static jinja_value filter_format(jinja *j, jinja_value v, const jinja_args *args
     for (size_t i = 0; i < args->n_named && !j->status; i++)
         weft__jinja_put(j, given, args->named[i].key, args->named[i].value);
     v = weft__jinja_text(j, v);
-    return j->status ? nothing() : weft__jinja_percent(j, v, given);
+    return j->status ? weft__jinja_nothing() : weft__jinja_percent(j, v, given);
 }
 
 /* Reads the separators of JSON, a tuple of two strings. */
@@ -263,14 +257,14 @@ jinja_value weft__jinja_tojson(jinja *j, jinja_value value, const jinja_args *ar
     jinja_buffer out = {0};
     if (!weft__jinja_arguments(j, "tojson", args, "ensure_ascii,indent,separators,sort_keys",
                                given))
-        return nothing();
+        return weft__jinja_nothing();
     jinja_style style = {.item = ", ", .n_item = 2, .key = ": ", .n_key = 2};
     style.ascii = weft__jinja_truth(j, given[0]);
     style.sorted = weft__jinja_truth(j, given[3]);
     if (given[1].kind != JINJA_MISSING && given[1].kind != JINJA_NONE) {
         if (given[1].kind != JINJA_STRING &&
             !weft__jinja_integer_argument(j, "tojson", given[1], 0, &width))
-            return nothing();
+            return weft__jinja_nothing();
         if (given[1].kind != JINJA_STRING)
             given[1] = weft__jinja_binary(j, "*", weft__jinja_view(" ", 1), weft__jinja_int(width));
         style.indent = given[1].as.s;
@@ -278,7 +272,7 @@ jinja_value weft__jinja_tojson(jinja *j, jinja_value value, const jinja_args *ar
         style.n_item = 1;
     }
     if (j->status || !read_separators(j, given[2], &style))
-        return nothing();
+        return weft__jinja_nothing();
     weft__jinja_write_json(j, &out, value, &style);
     return weft__jinja_taken(&out);
 }
@@ -292,7 +286,7 @@ static jinja_value filter_int(jinja *j, jinja_value v, const jinja_args *args)
     double number = 0;
     if (!weft__jinja_arguments(j, "int", args, "default,base", given) ||
         !weft__jinja_integer_argument(j, "int", given[1], 10, &base))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value fallback = given[0].kind == JINJA_MISSING ? weft__jinja_int(0) : given[0];
     if (v.kind == JINJA_UNDEFINED)
         return weft__jinja_fail(j, "\"%s\" is undefined",
@@ -320,7 +314,7 @@ static jinja_value filter_float(jinja *j, jinja_value v, const jinja_args *args)
     jinja_value fallback;
     double number = 0;
     if (!weft__jinja_arguments(j, "float", args, "default", &fallback))
-        return nothing();
+        return weft__jinja_nothing();
     if (v.kind == JINJA_UNDEFINED)
         return weft__jinja_fail(j, "\"%s\" is undefined",
                                 weft_printable(v.as.s ? v.as.s : "a value"));
@@ -335,8 +329,8 @@ static jinja_value filter_float(jinja *j, jinja_value v, const jinja_args *args)
 static jinja_value filter_abs(jinja *j, jinja_value v, const jinja_args *args)
 {
     double number = 0;
-    if (!none(j, "abs", args))
-        return nothing();
+    if (!weft__jinja_no_arguments(j, "abs", args))
+        return weft__jinja_nothing();
     if (!weft__jinja_is_number(v, &number))
         return weft__jinja_fail(j, "abs: expected a number, got \"%s\"", weft__jinja_type(v));
     return weft__jinja_unary(j, signbit(number) ? '-' : '+', v);
@@ -365,7 +359,7 @@ static jinja_value filter_round(jinja *j, jinja_value v, const jinja_args *args)
     double number = 0;
     if (!weft__jinja_arguments(j, "round", args, "precision,method", given) ||
         !weft__jinja_integer_argument(j, "round", given[0], 0, &decimals))
-        return nothing();
+        return weft__jinja_nothing();
     if (!weft__jinja_is_number(v, &number))
         return weft__jinja_fail(j, "round: expected a number, got \"%s\"", weft__jinja_type(v));
     const bool common = given[1].kind == JINJA_MISSING || weft__jinja_is(given[1], "common");
@@ -392,7 +386,7 @@ static jinja_value filter_default(jinja *j, jinja_value v, const jinja_args *arg
 {
     jinja_value given[2];
     if (!weft__jinja_arguments(j, "default", args, "default_value,boolean", given))
-        return nothing();
+        return weft__jinja_nothing();
     const bool falsy = weft__jinja_truth(j, given[1]) && !weft__jinja_truth(j, v);
     if (v.kind != JINJA_UNDEFINED && !falsy)
         return v;

@@ -7,25 +7,20 @@
 
 enum { MAX_RANGE = 100000 }; /* the limit of Jinja's sandbox */
 
-static jinja_value nothing(void)
-{
-    return weft__jinja_undefined(NULL);
-}
-
 static jinja_value global_range(jinja *j, jinja_value self, const jinja_args *args)
 {
     jinja_value a[3];
     int64_t from = 0, to = 0, step = 1;
     (void)self;
     if (!weft__jinja_arguments(j, "range", args, "start,stop,step", a))
-        return nothing();
+        return weft__jinja_nothing();
     if (a[0].kind == JINJA_MISSING)
         return weft__jinja_fail(j, "range: expected an argument");
     const bool one = a[1].kind == JINJA_MISSING;
     if (!weft__jinja_integer_argument(j, "range", one ? a[1] : a[0], 0, &from) ||
         !weft__jinja_integer_argument(j, "range", one ? a[0] : a[1], 0, &to) ||
         !weft__jinja_integer_argument(j, "range", a[2], 1, &step))
-        return nothing();
+        return weft__jinja_nothing();
     if (step == 0)
         return weft__jinja_fail(j, "range: the step is 0");
     const double count = ((double)to - (double)from) / (double)step;
@@ -86,7 +81,7 @@ static jinja_value global_raise(jinja *j, jinja_value self, const jinja_args *ar
     jinja_value message;
     (void)self;
     if (!weft__jinja_arguments(j, "raise_exception", args, "message", &message))
-        return nothing();
+        return weft__jinja_nothing();
     message = weft__jinja_text(j, message);
     return weft__jinja_fail(j, "the template refuses this: %.*s", (int)message.n, message.as.s);
 }
@@ -100,7 +95,7 @@ static jinja_value global_strftime(jinja *j, jinja_value self, const jinja_args 
     (void)self;
     if (!weft__jinja_arguments(j, "strftime_now", args, "format", &format) ||
         !weft__jinja_string_argument(j, "strftime_now", format))
-        return nothing();
+        return weft__jinja_nothing();
     char *copy = weft__jinja_take(j, format.n + 2);
     if (!copy || !localtime_r(&seconds, &now))
         return weft__jinja_fail(j, "strftime_now: the time is out of range");
@@ -116,7 +111,7 @@ static jinja_value global_strftime(jinja *j, jinja_value self, const jinja_args 
 static jinja_value joiner_call(jinja *j, jinja_value self, const jinja_args *args)
 {
     if (!weft__jinja_arguments(j, "joiner", args, "", NULL))
-        return nothing();
+        return weft__jinja_nothing();
     jinja_list *state = self.as.list; /* the text, and whether it has been called */
     const bool called = weft__jinja_truth(j, state->at[1]);
     state->at[1] = weft__jinja_bool(true);
@@ -127,7 +122,7 @@ static jinja_value bind(jinja *j, const char *name, jinja_function *call, jinja_
 {
     jinja_bound *bound = weft__jinja_take(j, sizeof *bound);
     if (!bound)
-        return nothing();
+        return weft__jinja_nothing();
     bound->name = name;
     bound->call = call;
     bound->self = self;
@@ -139,7 +134,7 @@ static jinja_value global_joiner(jinja *j, jinja_value self, const jinja_args *a
     jinja_value separator;
     (void)self;
     if (!weft__jinja_arguments(j, "joiner", args, "sep", &separator))
-        return nothing();
+        return weft__jinja_nothing();
     if (separator.kind == JINJA_MISSING)
         separator = weft__jinja_view(", ", 2);
     const jinja_value state = weft__jinja_pair(j, separator, weft__jinja_bool(false));
@@ -179,7 +174,7 @@ static jinja_value loop_changed(jinja *j, jinja_value self, const jinja_args *ar
     for (size_t i = 0; i < args->n && !j->status; i++)
         weft__jinja_push(j, now, args->at[i]);
     if (j->status)
-        return nothing();
+        return weft__jinja_nothing();
     const bool changed = !weft__jinja_equal(j, self.as.loop->changed, now);
     self.as.loop->changed = now;
     return weft__jinja_bool(changed);

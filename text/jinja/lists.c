@@ -4,16 +4,6 @@
 #include "text/jinja/node.h"
 #include "text/jinja/tables.h"
 
-static jinja_value nothing(void)
-{
-    return weft__jinja_undefined(NULL);
-}
-
-static bool none(jinja *j, const char *what, const jinja_args *args)
-{
-    return weft__jinja_arguments(j, what, args, "", NULL);
-}
-
 /* Replaces an undefined value by *fallback; NULL or none: no replacement. */
 static jinja_value or_fallback(jinja_value item, const jinja_value *fallback)
 {
@@ -67,8 +57,8 @@ static jinja_value key_of(jinja *j, jinja_value item, jinja_value path, bool cas
 static jinja_value filter_length(jinja *j, jinja_value v, const jinja_args *args)
 {
     int64_t n = 0;
-    if (!none(j, "length", args))
-        return nothing();
+    if (!weft__jinja_no_arguments(j, "length", args))
+        return weft__jinja_nothing();
     if (!weft__jinja_length(v, &n))
         return weft__jinja_fail(j, "length: \"%s\" has none", weft__jinja_type(v));
     return weft__jinja_int(n);
@@ -85,13 +75,14 @@ static jinja_value copied(jinja *j, jinja_value v, jinja_form form)
 
 static jinja_value filter_list(jinja *j, jinja_value v, const jinja_args *args)
 {
-    return none(j, "list", args) ? copied(j, v, FORM_LIST) : nothing();
+    return weft__jinja_no_arguments(j, "list", args) ? copied(j, v, FORM_LIST)
+                                                     : weft__jinja_nothing();
 }
 
 static jinja_value filter_first(jinja *j, jinja_value v, const jinja_args *args)
 {
-    if (!none(j, "first", args))
-        return nothing();
+    if (!weft__jinja_no_arguments(j, "first", args))
+        return weft__jinja_nothing();
     if (v.kind == JINJA_LIST && v.as.list->form == FORM_GENERATOR && v.as.list->n > 0) {
         v.as.list->n--;
         return *v.as.list->at++;
@@ -103,8 +94,8 @@ static jinja_value filter_first(jinja *j, jinja_value v, const jinja_args *args)
 
 static jinja_value filter_last(jinja *j, jinja_value v, const jinja_args *args)
 {
-    if (!none(j, "last", args))
-        return nothing();
+    if (!weft__jinja_no_arguments(j, "last", args))
+        return weft__jinja_nothing();
     if (v.kind == JINJA_LIST && v.as.list->form == FORM_GENERATOR)
         return weft__jinja_fail(j, "last: a generator has no end to begin from; make it a list");
     const jinja_list *items = weft__jinja_items(j, v);
@@ -117,7 +108,7 @@ static jinja_value filter_join(jinja *j, jinja_value v, const jinja_args *args)
     jinja_value a[2];
     jinja_buffer out = {0};
     if (!weft__jinja_arguments(j, "join", args, "d,attribute", a))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value separator =
         a[0].kind == JINJA_MISSING ? weft__jinja_view("", 0) : weft__jinja_text(j, a[0]);
     const jinja_list *items = weft__jinja_items(j, v);
@@ -131,14 +122,14 @@ static jinja_value filter_join(jinja *j, jinja_value v, const jinja_args *args)
 
 static jinja_value filter_reverse(jinja *j, jinja_value v, const jinja_args *args)
 {
-    if (!none(j, "reverse", args))
-        return nothing();
+    if (!weft__jinja_no_arguments(j, "reverse", args))
+        return weft__jinja_nothing();
     const jinja_value none_given = weft__jinja_none(), back = weft__jinja_int(-1);
     if (v.kind == JINJA_STRING)
         return weft__jinja_slice(j, v, none_given, none_given, back);
     const jinja_value list = copied(j, v, FORM_LIST);
-    const jinja_value turned =
-        j->status ? nothing() : weft__jinja_slice(j, list, none_given, none_given, back);
+    const jinja_value turned = j->status ? weft__jinja_nothing()
+                                         : weft__jinja_slice(j, list, none_given, none_given, back);
     if (!j->status)
         turned.as.list->form = v.as.list && v.kind == JINJA_LIST ? FORM_GENERATOR : FORM_LIST;
     return turned;
@@ -146,8 +137,8 @@ static jinja_value filter_reverse(jinja *j, jinja_value v, const jinja_args *arg
 
 static jinja_value filter_items(jinja *j, jinja_value v, const jinja_args *args)
 {
-    if (!none(j, "items", args))
-        return nothing();
+    if (!weft__jinja_no_arguments(j, "items", args))
+        return weft__jinja_nothing();
     if (v.kind != JINJA_DICT && v.kind != JINJA_UNDEFINED)
         return weft__jinja_fail(j, "items: expected a dictionary, got \"%s\"", weft__jinja_type(v));
     const jinja_value list = weft__jinja_list(j, FORM_GENERATOR);
@@ -162,7 +153,7 @@ static jinja_value filter_attr(jinja *j, jinja_value v, const jinja_args *args)
     jinja_value name;
     if (!weft__jinja_arguments(j, "attr", args, "name", &name) ||
         !weft__jinja_string_argument(j, "attr", name))
-        return nothing();
+        return weft__jinja_nothing();
     return v.kind == JINJA_DICT ? weft__jinja_method(j, v, name) : weft__jinja_member(j, v, name);
 }
 
@@ -231,7 +222,7 @@ static jinja_value sorted(jinja *j, jinja_value list, jinja_value paths, bool ca
                           bool reverse)
 {
     if (j->status)
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value keys = weft__jinja_list(j, FORM_LIST);
     for (size_t i = 0; i < list.as.list->n && !j->status; i++)
         weft__jinja_push(j, keys, keys_of(j, list.as.list->at[i], paths, case_sensitive));
@@ -244,7 +235,7 @@ static jinja_value filter_sort(jinja *j, jinja_value v, const jinja_args *args)
 {
     jinja_value a[3];
     if (!weft__jinja_arguments(j, "sort", args, "reverse,case_sensitive,attribute", a))
-        return nothing();
+        return weft__jinja_nothing();
     return sorted(j, copied(j, v, FORM_LIST), a[2], weft__jinja_truth(j, a[1]),
                   weft__jinja_truth(j, a[0]));
 }
@@ -253,7 +244,7 @@ static jinja_value filter_dictsort(jinja *j, jinja_value v, const jinja_args *ar
 {
     jinja_value a[3];
     if (!weft__jinja_arguments(j, "dictsort", args, "case_sensitive,by,reverse", a))
-        return nothing();
+        return weft__jinja_nothing();
     if (v.kind != JINJA_DICT)
         return weft__jinja_fail(j, "dictsort: expected a dictionary, got \"%s\"",
                                 weft__jinja_type(v));
@@ -273,7 +264,7 @@ static jinja_value extreme(jinja *j, const char *what, jinja_value v, const jinj
 {
     jinja_value a[2];
     if (!weft__jinja_arguments(j, what, args, "case_sensitive,attribute", a))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_list *items = weft__jinja_items(j, v);
     if (!items || items->n == 0)
         return weft__jinja_undefined("an extreme of an empty sequence");
@@ -304,7 +295,7 @@ static jinja_value filter_sum(jinja *j, jinja_value v, const jinja_args *args)
 {
     jinja_value a[2];
     if (!weft__jinja_arguments(j, "sum", args, "attribute,start", a))
-        return nothing();
+        return weft__jinja_nothing();
     jinja_value sum = a[1].kind == JINJA_MISSING ? weft__jinja_int(0) : a[1];
     const jinja_list *items = weft__jinja_items(j, v);
     for (size_t i = 0; items && i < items->n && !j->status; i++)
@@ -317,7 +308,7 @@ static jinja_value filter_unique(jinja *j, jinja_value v, const jinja_args *args
 {
     jinja_value a[2];
     if (!weft__jinja_arguments(j, "unique", args, "case_sensitive,attribute", a))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_list *items = weft__jinja_items(j, v);
     const jinja_value out = weft__jinja_list(j, FORM_GENERATOR), seen = weft__jinja_dict(j);
     for (size_t i = 0; items && i < items->n && !j->status; i++) {
@@ -338,7 +329,7 @@ static jinja_value filter_batch(jinja *j, jinja_value v, const jinja_args *args)
     int64_t size = 0;
     if (!weft__jinja_arguments(j, "batch", args, "linecount,fill_with", a) ||
         !weft__jinja_integer_argument(j, "batch", a[0], 0, &size))
-        return nothing();
+        return weft__jinja_nothing();
     if (size < 1)
         return weft__jinja_fail(j, "batch: expected a count of at least 1");
     const jinja_list *items = weft__jinja_items(j, v);
@@ -364,7 +355,7 @@ static jinja_value filter_slice(jinja *j, jinja_value v, const jinja_args *args)
     int64_t parts = 0;
     if (!weft__jinja_arguments(j, "slice", args, "slices,fill_with", a) ||
         !weft__jinja_integer_argument(j, "slice", a[0], 0, &parts))
-        return nothing();
+        return weft__jinja_nothing();
     if (parts < 1)
         return weft__jinja_fail(j, "slice: expected a count of at least 1");
     const jinja_list *items = weft__jinja_items(j, v);
@@ -476,11 +467,11 @@ static jinja_value filter_groupby(jinja *j, jinja_value v, const jinja_args *arg
 {
     jinja_value a[3];
     if (!weft__jinja_arguments(j, "groupby", args, "attribute,default,case_sensitive", a))
-        return nothing();
+        return weft__jinja_nothing();
     const bool exact = weft__jinja_truth(j, a[2]);
     const jinja_value list = sorted(j, copied(j, v, FORM_LIST), a[0], exact, false);
     const jinja_value out = weft__jinja_list(j, FORM_LIST);
-    jinja_value group = nothing(), last = nothing();
+    jinja_value group = weft__jinja_nothing(), last = weft__jinja_nothing();
     for (size_t i = 0; !j->status && i < list.as.list->n; i++) {
         const jinja_value item = list.as.list->at[i], key = key_of(j, item, a[0], exact);
         if (key.kind == JINJA_UNDEFINED && list.as.list->n > 1)

@@ -5,11 +5,6 @@
 #include "text/jinja/node.h"
 #include "text/jinja/tables.h"
 
-static jinja_value nothing(void)
-{
-    return weft__jinja_undefined(NULL);
-}
-
 /* ---- finding -------------------------------------------------------------------------------- */
 
 size_t weft__jinja_find(jinja *j, jinja_value s, jinja_value part, size_t from)
@@ -69,7 +64,7 @@ static jinja_value position(jinja *j, const char *what, jinja_value self, const 
     int64_t before = 0;
     if (!weft__jinja_arguments(j, what, args, "sub,start,end", given) ||
         !weft__jinja_string_argument(j, what, given[0]))
-        return nothing();
+        return weft__jinja_nothing();
     size_t at = SIZE_MAX;
     if (select_part(j, what, given, &self, &before))
         at = last ? find_last(j, self, given[0], self.n) : weft__jinja_find(j, self, given[0], 0);
@@ -104,7 +99,7 @@ static jinja_value method_count(jinja *j, jinja_value self, const jinja_args *ar
     int64_t count = 0, before = 0;
     if (!weft__jinja_arguments(j, "count", args, "sub,start,end", given) ||
         !weft__jinja_string_argument(j, "count", given[0]))
-        return nothing();
+        return weft__jinja_nothing();
     if (!select_part(j, "count", given, &self, &before))
         return weft__jinja_int(0);
     const jinja_value part = given[0];
@@ -133,16 +128,16 @@ static jinja_value affix(jinja *j, const char *what, jinja_value self, const jin
     int64_t before = 0;
     bool held = false;
     if (!weft__jinja_arguments(j, what, args, "prefix,start,end", given))
-        return nothing();
+        return weft__jinja_nothing();
     if (!select_part(j, what, given, &self, &before))
         return weft__jinja_bool(false);
     const jinja_value part = given[0];
     if (part.kind != JINJA_LIST || part.as.list->form != FORM_TUPLE)
         return weft__jinja_string_argument(j, what, part) ? weft__jinja_bool(test(self, part))
-                                                          : nothing();
+                                                          : weft__jinja_nothing();
     for (size_t i = 0; i < part.as.list->n && !held; i++) {
         if (!weft__jinja_string_argument(j, what, part.as.list->at[i]))
-            return nothing();
+            return weft__jinja_nothing();
         held = test(self, part.as.list->at[i]);
     }
     return weft__jinja_bool(held);
@@ -163,7 +158,7 @@ static jinja_value method_removeprefix(jinja *j, jinja_value self, const jinja_a
     jinja_value part;
     if (!weft__jinja_arguments(j, "removeprefix", args, "prefix", &part) ||
         !weft__jinja_string_argument(j, "removeprefix", part))
-        return nothing();
+        return weft__jinja_nothing();
     return begins(self, part) ? weft__jinja_view(self.as.s + part.n, self.n - part.n) : self;
 }
 
@@ -172,7 +167,7 @@ static jinja_value method_removesuffix(jinja *j, jinja_value self, const jinja_a
     jinja_value part;
     if (!weft__jinja_arguments(j, "removesuffix", args, "suffix", &part) ||
         !weft__jinja_string_argument(j, "removesuffix", part))
-        return nothing();
+        return weft__jinja_nothing();
     return ends(self, part) ? weft__jinja_view(self.as.s, self.n - part.n) : self;
 }
 
@@ -197,7 +192,7 @@ jinja_value weft__jinja_trim(jinja *j, jinja_value s, jinja_value characters, bo
     size_t start = 0, end = s.n;
     if (characters.kind != JINJA_MISSING && characters.kind != JINJA_NONE &&
         !weft__jinja_string_argument(j, "strip", characters))
-        return nothing();
+        return weft__jinja_nothing();
     while (left && start < end && weft__jinja_charge(j, characters.n / 16)) {
         const int size = weft__utf8_step(s.as.s + start, end - start);
         if (size <= 0 || !goes(s.as.s + start, size, characters))
@@ -223,7 +218,7 @@ static jinja_value trim_method(jinja *j, const char *what, jinja_value self, con
     jinja_value characters;
     return weft__jinja_arguments(j, what, args, "chars", &characters)
                ? weft__jinja_trim(j, self, characters, left, right)
-               : nothing();
+               : weft__jinja_nothing();
 }
 
 static jinja_value method_strip(jinja *j, jinja_value self, const jinja_args *args)
@@ -314,11 +309,11 @@ static jinja_value split(jinja *j, const char *what, jinja_value self, const jin
     int64_t most = -1;
     if (!weft__jinja_arguments(j, what, args, "sep,maxsplit", given) ||
         !weft__jinja_integer_argument(j, what, given[1], -1, &most))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value out = weft__jinja_list(j, FORM_LIST);
     const bool words = given[0].kind == JINJA_MISSING || given[0].kind == JINJA_NONE;
     if (!words && !weft__jinja_string_argument(j, what, given[0]))
-        return nothing();
+        return weft__jinja_nothing();
     if (!words && given[0].n == 0)
         return weft__jinja_fail(j, "%s: the separator is empty", what);
     if (words && back && most >= 0)
@@ -359,7 +354,7 @@ static jinja_value method_splitlines(jinja *j, jinja_value self, const jinja_arg
 {
     jinja_value keep;
     if (!weft__jinja_arguments(j, "splitlines", args, "keepends", &keep))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value out = weft__jinja_list(j, FORM_LIST);
     size_t start = 0;
     for (size_t i = 0; i < self.n && !j->status;) {
@@ -381,7 +376,7 @@ static jinja_value partition(jinja *j, const char *what, jinja_value self, const
     jinja_value part;
     if (!weft__jinja_arguments(j, what, args, "sep", &part) ||
         !weft__jinja_string_argument(j, what, part))
-        return nothing();
+        return weft__jinja_nothing();
     if (part.n == 0)
         return weft__jinja_fail(j, "%s: the separator is empty", what);
     const size_t at = last ? find_last(j, self, part, self.n) : weft__jinja_find(j, self, part, 0);
@@ -408,11 +403,11 @@ static jinja_value method_join(jinja *j, jinja_value self, const jinja_args *arg
     jinja_value given;
     jinja_buffer out = {0};
     if (!weft__jinja_arguments(j, "join", args, "iterable", &given))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_list *items = weft__jinja_items(j, given);
     for (size_t i = 0; items && i < items->n && !j->status; i++) {
         if (!weft__jinja_string_argument(j, "join", items->at[i]))
-            return nothing();
+            return weft__jinja_nothing();
         if (i > 0)
             weft__jinja_append(j, &out, self.as.s, self.n);
         weft__jinja_append(j, &out, items->at[i].as.s, items->at[i].n);
@@ -451,7 +446,7 @@ static jinja_value method_replace(jinja *j, jinja_value self, const jinja_args *
         !weft__jinja_string_argument(j, "replace", given[0]) ||
         !weft__jinja_string_argument(j, "replace", given[1]) ||
         !weft__jinja_integer_argument(j, "replace", given[2], -1, &count))
-        return nothing();
+        return weft__jinja_nothing();
     return weft__jinja_replace(j, self, given[0], given[1], count);
 }
 
@@ -465,7 +460,7 @@ static jinja_value pad(jinja *j, const char *what, jinja_value self, const jinja
     int64_t width = 0;
     if (!weft__jinja_arguments(j, what, args, "width,fillchar", given) ||
         !weft__jinja_integer_argument(j, what, given[0], 0, &width))
-        return nothing();
+        return weft__jinja_nothing();
     const jinja_value fill = given[1].kind == JINJA_STRING ? given[1] : weft__jinja_view(" ", 1);
     const int64_t missing = width - characters_before(self, self.n);
     /* If the padding is odd, Python puts the extra character left when the width is odd. */
@@ -508,7 +503,7 @@ static jinja_value method_zfill(jinja *j, jinja_value self, const jinja_args *ar
     int64_t width = 0, n = 0;
     if (!weft__jinja_arguments(j, "zfill", args, "width", &given) ||
         !weft__jinja_integer_argument(j, "zfill", given, 0, &width))
-        return nothing();
+        return weft__jinja_nothing();
     const size_t sign = self.n > 0 && (*self.as.s == '-' || *self.as.s == '+');
     weft__jinja_length(self, &n);
     weft__jinja_append(j, &out, self.as.s, sign);

@@ -135,6 +135,13 @@ void weft__jinja_leave(jinja *j);
 /* ---- creating values ------------------------------------------------------------------------- */
 
 jinja_value weft__jinja_undefined(const char *name);
+
+/* The result of a call that failed: undefined, without a name. */
+static inline jinja_value weft__jinja_nothing(void)
+{
+    return weft__jinja_undefined(NULL);
+}
+
 jinja_value weft__jinja_none(void);
 jinja_value weft__jinja_bool(bool value);
 jinja_value weft__jinja_int(int64_t value);
@@ -221,6 +228,12 @@ void weft__jinja_write_json(jinja *j, jinja_buffer *out, jinja_value value,
  * not fit. */
 bool weft__jinja_arguments(jinja *j, const char *what, const jinja_args *args, const char *names,
                            jinja_value *out);
+
+/* The same for a function without arguments. */
+static inline bool weft__jinja_no_arguments(jinja *j, const char *what, const jinja_args *args)
+{
+    return weft__jinja_arguments(j, what, args, "", NULL);
+}
 
 /* An argument of a type; `fallback` if it was not given. */
 bool weft__jinja_integer_argument(jinja *j, const char *what, jinja_value value, int64_t fallback,

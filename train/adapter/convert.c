@@ -2,16 +2,11 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/text.h"
 #include "nn/module.h"
 #include "train/adapter/adapter.h"
 #include "train/adapter/list.h"
 #include "weft/tool/run.h"
-
-static bool is_gguf(const char *path)
-{
-    const size_t n = strlen(path);
-    return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
-}
 
 /* Fails with what `path` is when it has no adapter's configuration. */
 static weft_status check_folder(const char *path, const char *config)
@@ -43,7 +38,7 @@ static weft_status read_format(const char *path, weft_adapter_format *format, ch
     const char *name = NULL;
     *format = WEFT_ADAPTER_GGUF;
     *base = NULL;
-    if (is_gguf(path))
+    if (weft__ends_with(path, ".gguf"))
         return WEFT_OK;
     char *config = weft_format("%s/%s", path, WEFT__ADAPTER_CONFIG);
     weft_status status =

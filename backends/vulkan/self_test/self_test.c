@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backends/vulkan/self_test/trial.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/io.h"
 #include "weft/memory.h"
+#include "weft/timeline.h"
 #include "weft/version.h"
 
 enum { PATH = 1280, LINE = 512, KEPT = 8 };
@@ -46,13 +46,6 @@ static weft_status refuse(const weft_device *device, const weft__vulkan_device *
                      p->driver.driverInfo, text);
 }
 
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* `refused` receives the first failure of a required op. */
 static weft_status run_trials(const weft_device *device, weft__vulkan_device *d,
                               weft__vulkan_verdict *v, char *refused, size_t size)
@@ -64,10 +57,10 @@ static weft_status run_trials(const weft_device *device, weft__vulkan_device *d,
             continue;
         }
         weft__trials t = {.device = device, .state = d};
-        const int64_t start = now();
+        const int64_t start = weft_timeline_now();
         weft_status status = trial->run(&t);
         weft_log_message(WEFT_LOG_DEBUG, "vulkan: self-test: %s in %.1f ms", trial->name,
-                         (double)(now() - start) / 1e6);
+                         (double)(weft_timeline_now() - start) / 1e6);
         if (status != WEFT_OK && (needed || status == WEFT_MEMORY)) {
             return status;
         }
