@@ -3,7 +3,7 @@
  *
  *     bench_generate ahead|probes FOLDER [ROUNDS [TOKENS [DEVICE]]]
  *
- * ahead: 1, 2, 4, 8 tokens an evaluation. probes: nobody watches, a probe that wants nothing,
+ * ahead: 1, 2, 4, 8 tokens an evaluation. probes: no probe, a probe without events,
  * entropies, everything.
  */
 #include <stdio.h>

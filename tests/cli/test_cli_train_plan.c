@@ -219,7 +219,7 @@ static void the_end_says_which_adapter_to_use(void)
 {
     char out[1024];
     snprintf(out, sizeof out, "%s", check_temporary("it's a run"));
-    /* What is learnt from the rows makes another text less likely. */
+    /* Training on the rows makes another text less likely. */
     const char *other =
         text_file("other.txt", "But soft, what light through yonder window breaks?");
     output o = weft_command(NULL,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/compile/values.h"
 #include "weft/export.h"
 #include "weft/fft.h"
 #include "weft/nn.h"
@@ -14,28 +15,6 @@
 #define FUNCTION(name)                                                                             \
     static int name(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 #define UNUSED (void)context, (void)n_in, (void)room
-
-static weft_array *numbers(weft_dims shape, double step)
-{
-    int64_t n = 1;
-    for (int i = 0; i < shape.n; i++)
-        n *= shape.at[i];
-    weft_array *x = weft_sin(weft_scale(weft_arange(0, (double)n, 1, WEFT_FLOAT32), step));
-    x = weft_reshape(x, shape);
-    CHECK_OK(weft_eval(x));
-    return x;
-}
-
-static bool same_elements(weft_array *a, weft_array *b)
-{
-    const weft_dims x = weft_shape(a), y = weft_shape(b);
-    if (weft_dtype_of(a) != weft_dtype_of(b) || x.n != y.n ||
-        memcmp(x.at, y.at, (size_t)x.n * sizeof *x.at) != 0)
-        return false;
-    weft_array *both[] = {weft_contiguous(a), weft_contiguous(b)};
-    return weft_eval_n(both, 2) == WEFT_OK &&
-           memcmp(weft_data(both[0]), weft_data(both[1]), (size_t)weft_nbytes(a)) == 0;
-}
 
 static weft_status export_to(const char *path, weft_function *fn, void *context,
                              weft_array *const *in, int n_in, const uint32_t *dynamic)

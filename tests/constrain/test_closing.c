@@ -110,7 +110,7 @@ static void names_come_from_all_schemas_that_hold(void)
          ","
          "\"x\":{\"minimum\":3}}},{\"properties\":{\"k\":{\"const\":2},\"y\":{\"maximum\":3}}}]}",
          "{\"k\":2,\"y\":3}", 2},
-        /* A constant that may be absent tells the branches apart where it is there. */
+        /* An optional constant distinguishes the branches of instances that have it. */
         {"{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":1},\"x\":{\"minimum\":"
          "3}}},"
          "{\"type\":\"object\",\"properties\":{\"k\":{\"const\":2},\"y\":{\"maximum\":3}}}]}",

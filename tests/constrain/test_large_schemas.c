@@ -327,8 +327,8 @@ static void branches_with_different_properties_are_followed(void)
     weft_constraint_free(c);
 }
 
-/* Two branches name the same properties and require none. A value of the last one (nowhere: 0)
- * tells them apart. */
+/* Two branches name the same properties and require none. They differ in a value of the last one
+ * (nowhere: 0). */
 static void branches_with_the_same_properties_are_distinguished(void)
 {
     for (int apart = 0; apart < 2; apart++) {

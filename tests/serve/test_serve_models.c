@@ -63,8 +63,8 @@ static void *delete (void *context)
     return NULL;
 }
 
-/* Two clients delete it at the same time, while its record is written; and nobody does on a disk
- * that fails. */
+/* Two clients delete a model at the same time, while its record is written. One
+ * of them succeeds. While the disk fails, the model stays. */
 static void a_model_is_deleted_once(void)
 {
     serve_server *server = open_server(check_temporary("twice"), NULL);

@@ -9,7 +9,7 @@ enum { RUN_SAMPLES = 12, RUN_LENGTH = 16 };
 
 extern const recipe *const run_base; /* llama */
 
-/* Samples of different lengths with a pattern that can be learnt. */
+/* Samples of different lengths with a pattern that training can learn. */
 weft_dataset *run_samples(void);
 
 typedef struct history {

@@ -15,8 +15,8 @@ static const char *in_folder(const char *folder, const char *name)
     return path;
 }
 
-/* Adapts a model as told, saves that, loads it again and fuses it to `out`: all compute the same.
- */
+/* Adapts a model by the options, saves the adapter, loads it again and fuses it to `out`: all
+ * compute the same. */
 static void expect_round_trip(const char *base, const weft_nn_lora_options *o, const char *out)
 {
     char path[512], folder[512], fused[600];
