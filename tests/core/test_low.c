@@ -115,9 +115,10 @@ static void the_clock_is_monotonic(void)
     while (weft__nanoseconds() < began + 2000000) {
     }
     const double passed = weft__seconds() - seconds;
-    CHECK(passed > 0 && passed < 60);
+    CHECK(passed > 0 && passed < 300);
     CHECK(weft__seconds() * 1e9 >= (double)began + 2e6);
-    CHECK(weft__seconds() * 1e9 <= (double)weft__nanoseconds() + 1e6);
+    const double now = weft__seconds() * 1e9;
+    CHECK(now <= (double)weft__nanoseconds() + 1e6);
 }
 
 static void messages_name_what_memory_was_for(void)

@@ -1,6 +1,7 @@
 /* tests/generate/test_finish.c -- reasons for the end of a text: cancelled, time limit, complete
  * document; and that evaluating several tokens at once changes nothing. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -76,10 +77,31 @@ static void cancelling_stops_at_the_token(void)
     }
 }
 
-static void *set_soon(void *cancel)
+/* A generation that waits after its fifth token until another thread has cancelled it. */
+typedef struct midst {
+    atomic_int n;
+    weft_cancel *cancel;
+} midst;
+
+enum { MIDST = 5 };
+
+static bool wait_in_the_midst(void *context, const weft_generated *token)
 {
-    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    weft_cancel_set(cancel);
+    midst *m = context;
+    (void)token;
+    if (atomic_fetch_add(&m->n, 1) + 1 == MIDST) {
+        for (int i = 0; i < 60000 && !weft_cancel_is_set(m->cancel); i++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return true;
+}
+
+static void *cancel_in_the_midst(void *context)
+{
+    midst *m = context;
+    while (atomic_load(&m->n) < MIDST)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    weft_cancel_set(m->cancel);
     return NULL;
 }
 
@@ -91,14 +113,16 @@ static void another_thread_cancels(void)
     weft_cancel *cancel = weft_cancel_new();
     weft_generate_options o = {
         .max_tokens = 900, .ignore_eos = true, .cancel = cancel, .no_cache = true};
-    generated t = {0};
+    midst m = {.cancel = cancel};
     pthread_t thread;
-    if (!CHECK_EQ_INT(pthread_create(&thread, NULL, set_soon, cancel), 0))
+    if (!CHECK_EQ_INT(pthread_create(&thread, NULL, cancel_in_the_midst, &m), 0))
         return;
-    weft_generate_stats stats = generate(&o, &t);
+    weft_generate_stats stats = {0};
+    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, wait_in_the_midst, &m, &stats));
     pthread_join(thread, NULL);
     CHECK_EQ_INT(stats.reason, WEFT_FINISH_CANCELLED);
-    CHECK(stats.tokens < 900);
+    CHECK_EQ_INT(stats.tokens, MIDST);
+    generated t = {0};
 
     stats = generate(&o, &t);
     CHECK_EQ_INT(stats.reason, WEFT_FINISH_CANCELLED);

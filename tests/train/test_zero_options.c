@@ -279,8 +279,8 @@ static double min_tokens(double value)
 }
 
 /* The backend ignores requests to stop; the message states how long Weft waited, at most
- * answer_seconds. */
-static double stop_seconds(double value)
+ * answer_seconds. -1: it was late before. */
+static double stop_once(double value)
 {
     enum { ANSWER = 3 };
     double seconds = -1;
@@ -290,16 +290,25 @@ static double stop_seconds(double value)
                                    .answer_seconds = ANSWER,
                                    .stop_seconds = value};
     const weft_generate_options at_once = {.timeout = 0.01};
-    if (!CHECK_OK(weft_engine_load("deaf", &o, &engine)))
+    if (weft_engine_load("deaf", &o, &engine) != WEFT_OK)
         return seconds;
     CHECK_STATUS(weft_engine_generate(engine,
                                       &(weft_engine_request){.prompt = "Once", .options = &at_once},
                                       NULL, NULL),
                  WEFT_IO);
     const char *said = strstr(weft_error_message(), "did not stop for ");
-    if (CHECK(said != NULL))
+    if (said != NULL)
         CHECK_EQ_INT(sscanf(said, "did not stop for %lf", &seconds), 1);
     weft_engine_free(engine);
+    return seconds;
+}
+
+static double stop_seconds(double value)
+{
+    double seconds = -1;
+    for (int i = 0; i < 5 && seconds < 0; i++)
+        seconds = stop_once(value);
+    CHECK(seconds >= 0);
     return seconds;
 }
 

@@ -23,11 +23,11 @@ static int64_t recorded(void)
     return d->stream.counts.commands + d->stream.batches.n;
 }
 
-/* The first thread waits for a second one, for at most some seconds. */
+/* The first thread waits for a second one, for at most two minutes. */
 static void wait_for_company(void)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    for (int i = 0; i < 5000 && atomic_load(&together) < 2; i++) {
+    for (int i = 0; i < 120000 && atomic_load(&together) < 2; i++) {
         nanosleep(&pause, NULL);
     }
 }
