@@ -353,8 +353,7 @@ static void close_all(chat_run *run)
     free(run->tool_open);
     free(run->tool_close);
     weft_free(run->schema);
-    signal(SIGINT, SIG_DFL);
-    weft_cancel_free(run->cancel);
+    signal(SIGINT, SIG_DFL); /* a handler may still run in another thread: its request stays */
 }
 
 /* ---- Answers -------------------------------------------------------------------------------- */
