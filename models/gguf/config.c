@@ -250,6 +250,9 @@ static const char *epsilon_of(const weft__gguf_reader *r)
 
 static void put_attention(weft__gguf_reader *r)
 {
+    const int64_t n = weft__gguf_integer(r, "block_count", 0);
+    int64_t first = 0;
+    char bias[64];
     const int64_t heads = weft__gguf_integer(r, "attention.head_count", 1);
     weft__gguf_copy(r, "num_attention_heads", "attention.head_count");
     if (r->arch->latents)
@@ -257,7 +260,10 @@ static void put_attention(weft__gguf_reader *r)
     else
         put_heads(r, heads);
     weft__gguf_copy(r, r->arch->layer_norms ? "layer_norm_eps" : "rms_norm_eps", epsilon_of(r));
-    weft__gguf_add_bool(r, "attention_bias", weft__gguf_has(r, "blk.0.attn_q.bias"));
+    while (first < n && weft__gguf_of_layer(r, "attention.head_count_kv", first, 1) == 0)
+        first++; /* a layer of a hybrid without attention */
+    snprintf(bias, sizeof bias, "blk.%lld.attn_q.bias", (long long)first);
+    weft__gguf_add_bool(r, "attention_bias", weft__gguf_has(r, bias));
     weft__gguf_add_bool(r, "mlp_bias", weft__gguf_has(r, "blk.0.ffn_down.bias"));
 }
 

@@ -139,6 +139,8 @@ static const char *const uncommon[] = {
     "\"exaone4\",\"sliding_window\":null",
     "\"nemotron_h\",\"mamba_head_dim\":8,\"n_groups\":2,\"mamba_num_heads\":2,"
     "\"hybrid_override_pattern\":\"M*M\"",
+    "\"granitemoehybrid\",\"mamba_n_heads\":4,\"num_local_experts\":0,\"attention_bias\":true,"
+    "\"layer_types\":[\"mamba\",\"attention\"]",
     "\"olmo2\",\"tie_word_embeddings\":true",
     "\"qwen2\",\"num_key_value_heads\":2",
 };
