@@ -193,6 +193,7 @@ static void run_updates(const golden *g, const weft_safetensors *file, weft_mode
             !CHECK_OK(weft__rollout_prepare(trainer, d, &batch, &first, 1, &trainer->policy)))
             break;
         CHECK_OK(weft_read(batch.advantages, WEFT_FLOAT32, A, ROWS));
+        CHECK(batch.pack != NULL); /* prompts are computed once */
         for (int r = 0; r < ROWS; r++)
             e.advantages = worst(e.advantages, (double)A[r], advantages[b * ROWS + r], 0.01);
         for (int k = 0; k < ITERATIONS; k++) {
