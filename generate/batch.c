@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/failure.h"
 
 enum { PLACES = 16 };
@@ -167,14 +168,17 @@ weft_status weft_running_batch_advance(weft_running_batch *b, bool *more)
     if (b->options.cancel && weft_cancel_is_set(b->options.cancel))
         cancel_all(b);
     weft_status status = fill(b);
+    const double began = weft__seconds();
     for (size_t i = 0; status == WEFT_OK && i < b->places; i++) {
         if (b->rows[i].live && !b->rows[i].run.generator->batched)
             weft__row_next(&b->rows[i]);
     }
+    const double alone = weft__seconds() - began;
     if (status == WEFT_OK)
         weft__batch_read(b);
     if (status == WEFT_OK)
         status = weft__batch_step(b);
+    b->step_seconds += alone;
     if (status == WEFT_OK)
         status = shrink(b);
     if (status != WEFT_OK)

@@ -89,7 +89,8 @@ static weft_status make_room(weft_running_batch *b, int64_t n, bool alone, bool 
     *fits = alone || n == 0 || p->used + n <= p->most;
     if (!*fits || n == 0 || all <= p->n)
         return WEFT_OK;
-    const int64_t wanted = weft__larger(all, p->used + 1 + count_waiting(b));
+    /* The first pages are allocated later, when a failure cannot ask for fewer. */
+    const int64_t wanted = p->n == 0 ? all : weft__larger(all, p->used + 1 + count_waiting(b));
     weft_status status = resize(b, weft__smaller(weft__pages_room(wanted), most));
     if (status == WEFT_MEMORY)
         status = resize(b, all);

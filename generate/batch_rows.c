@@ -158,6 +158,7 @@ void weft__row_open(weft__row *row, weft_running_batch *b, const weft__request *
     if (status == WEFT_OK && !alone && weft__batch_is_like(b, row->run.generator->caches)) {
         weft_generator *g = row->run.generator;
         g->batched = true;
+        g->waits = b->options.latency > 0;
         g->start = weft__seconds();
         g->options.prefill = weft__rows_budget(&b->options.batch);
         status = weft__check_room(g);

@@ -268,7 +268,7 @@ static int64_t budget_of(const weft_running_batch *b)
     const double latency = b->options.latency, left = latency - b->step_seconds;
     bool any = false;
     for (size_t i = 0; i < b->places; i++)
-        any = any || weft__row_decodes(&b->rows[i]);
+        any = any || (b->rows[i].live && !b->rows[i].run.generator->reading);
     if (latency <= 0 || !any)
         return whole;
     const double n = b->read_rate * (left > latency / 2 ? left : latency / 2);

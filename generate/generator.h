@@ -33,6 +33,7 @@ struct weft_generator {
     int64_t limit;       /* most tokens to generate: max_tokens, or the positions left */
     bool reading;        /* the text, or its end, is to be processed before the next step */
     int64_t known;       /* tokens of the text whose keys and values the caches had before that */
+    bool waits;          /* for each part of the text */
     bool batched;        /* the steps after the text are those of a batch (batch.h) */
     weft_cache **caches; /* NULL with no_cache */
 

@@ -141,10 +141,10 @@ weft_status weft__step(weft_generator *g, weft_array *tokens)
 /* ---- the prompt ----------------------------------------------------------------------------- */
 
 /* Only the caches are computed, not the last layer's output. Chunks are enqueued much faster than
- * they are computed, so if the caller may interrupt, each is waited for. */
+ * they are computed, so if the caller may interrupt or limits their time, each is waited for. */
 weft_status weft__step_chunk(weft_generator *g, int64_t from, int64_t L)
 {
-    const bool wait = g->options.cancel || g->options.timeout > 0;
+    const bool wait = g->waits || g->options.cancel || g->options.timeout > 0;
     const weft_model_call call = {.caches = g->caches,
                                   .length = weft__whole_length(g),
                                   .summaries = g->probed ? g->probed->layers : NULL};

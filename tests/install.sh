@@ -52,6 +52,7 @@ if [ -e "$build/weft-mpi.so" ]; then
 fi
 expect "$prefix/bin/weft"
 expect "$prefix/include/weft/weft.h"
+expect "$prefix/include/weft/tool/run.h"
 for completion in bash-completion/completions/weft.bash fish/vendor_completions.d/weft.fish \
     zsh/vendor-completions/_weft; do
     expect "$prefix/share/$completion"

@@ -256,9 +256,10 @@ typedef struct weft_generate_batch_options {
      * model with that adapter. A request whose adapter changes experts, and one beside it with
      * another adapter, waits until the others have ended. */
     weft_nn_lora_bank *adapters;
-    /* Seconds that a step should take while sequences are generated: as many tokens of prompts as
-     * that leaves time for, by the rate so far, but at least 32. Numbers then depend on the time
-     * within rounding, as they depend on the batch. 0: batch.tokens of them. */
+    /* Seconds that a step should take while sequences are generated: it processes as many tokens of
+     * prompts as that leaves time for by the rate so far, but at least what takes half of it, and
+     * 32. Numbers then depend on the time within rounding, as they depend on the batch. 0:
+     * batch.tokens of them. */
     double latency;
 } weft_generate_batch_options;
 

@@ -26,12 +26,11 @@ static weft_status finish(const weft_config *config, weft__decoder_config *c)
     return status;
 }
 
-/* Files of other Mistral models have this architecture without the scale. If it is 0, there is the
- * multiplier. */
+/* Files of other Mistral models have this architecture without either. */
 static bool has_scale(const weft__gguf_reader *file)
 {
     return weft__gguf_number(file, "attention.temperature_scale", 0) != 0 ||
-           weft__gguf_value(file, "rope.scaling.yarn_log_multiplier") != NULL;
+           weft__gguf_number(file, "rope.scaling.yarn_log_multiplier", 0) != 0;
 }
 
 static weft_status read_rope(weft__gguf_reader *r)
@@ -63,7 +62,7 @@ static weft_status write_scaling(weft__gguf_facts *f, const weft_rope_options *o
 
 static const weft__family own = {
     WEFT__FIELDS(fields),
-    .defaults = &(const weft__decoder_config){.theta = 1e6},
+    .defaults = &(const weft__decoder_config){.theta = 10000},
     .finish = finish,
     .windows = WEFT__WINDOW_ALL,
     .gguf = &(const weft__gguf_arch){.name = "mistral3",

@@ -67,8 +67,11 @@ static weft_array *tensor(const reader *r, int i, const char *path)
     if (r->arch->convert)
         a = r->arch->convert(path, a, NULL);
     /* Matrices of linears, embeddings and experts are used without decoding. */
-    return e->encoding && (e->shape.n < 2 || !weft__ends_with(path, ".weight")) ? weft_decode(a)
-                                                                                : a;
+    if (e->encoding && (e->shape.n < 2 || !weft__ends_with(path, ".weight")))
+        a = weft_decode(a);
+    /* llama.cpp's tools write a head of one row as a vector. */
+    return e->shape.n == 1 && strcmp(e->name, "cls.output.weight") == 0 ? weft_expand_dims(a, 0)
+                                                                        : a;
 }
 
 /* The name in a checkpoint of transformers, with which folders are written; NULL: the path. */

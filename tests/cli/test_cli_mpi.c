@@ -289,11 +289,12 @@ static output interrupt(int ranks, const char *out, int updates, const char *wha
 {
     char arguments[900];
     snprintf(arguments, sizeof arguments, "%s --out %s", long_run(), out);
-    return shell_command(NULL,
-                         "%s & p=$!; i=0; until [ \"$(cat %s/metrics.jsonl 2>/dev/null | wc -l)\" "
-                         "-ge %d ] || [ $i = 12000 ]; do sleep 0.01; i=$((i + 1)); done; %s; "
-                         "wait $p",
-                         train_command(ranks, arguments), out, updates, what);
+    return shell_command(
+        NULL,
+        "rm -f %s.*; %s & p=$!; i=0; until [ \"$(cat %s/metrics.jsonl 2>/dev/null | wc -l)\" "
+        "-ge %d ] || [ $i = 12000 ]; do sleep 0.01; i=$((i + 1)); done; %s; "
+        "wait $p",
+        check_temporary("pid"), train_command(ranks, arguments), out, updates, what);
 }
 
 /* The same again, where the run was at its end before. */

@@ -119,6 +119,7 @@ static void another_thread_cancels(void)
         return;
     weft_generate_stats stats = {0};
     CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, wait_in_the_midst, &m, &stats));
+    atomic_store(&m.n, MIDST); /* after a failure, too, the thread ends */
     pthread_join(thread, NULL);
     CHECK_EQ_INT(stats.reason, WEFT_FINISH_CANCELLED);
     CHECK_EQ_INT(stats.tokens, MIDST);

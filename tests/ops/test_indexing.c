@@ -315,6 +315,37 @@ static void indices_may_be_trusted(void)
     weft_scope_close(NULL);
 }
 
+/* Rows whose indices are equal, and rows in which one column has the same index from the end, give
+ * the same, for elements of each size. */
+static void rows_with_equal_indices(void)
+{
+    enum { ROWS = 4, WIDTH = 513 };
+    static const weft_dtype dtypes[] = {WEFT_INT8, WEFT_FLOAT16, WEFT_FLOAT32, WEFT_INT64};
+    static int32_t equal[2 * WIDTH], mixed[2 * WIDTH];
+    for (int n = 0; n < 2 * WIDTH; n++)
+        equal[n] = mixed[n] = n < WIDTH ? 2 : -4;
+    mixed[WIDTH / 2] = -2;
+    mixed[WIDTH + WIDTH / 2] = 0;
+    weft_scope_open();
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        weft_array *to = weft_full(WEFT_DIMS(ROWS, WIDTH), 7, dtypes[d]);
+        weft_array *numbers =
+            weft_remainder(weft_arange(0, 2 * WIDTH, 1, WEFT_INT32), weft_scalar(101, WEFT_INT32));
+        weft_array *values = weft_astype(weft_reshape(numbers, WEFT_DIMS(2, WIDTH)), dtypes[d]);
+        weft_array *out[2];
+        for (int n = 0; n < 2; n++) {
+            weft_array *at = weft_from_data(n ? mixed : equal, WEFT_INT32, WEFT_DIMS(2, WIDTH));
+            out[n] = weft_put_along_axis(to, at, values, 0);
+        }
+        weft_array *expected[] = {weft_slice_axis(values, 0, 1, 2), weft_slice_axis(to, 0, 1, 2),
+                                  weft_slice_axis(values, 0, 0, 1), weft_slice_axis(to, 0, 3, 4)};
+        for (int n = 0; n < 2; n++)
+            CHECK(weft_item(weft_all(weft_equal(out[n], weft_concatenate(expected, ROWS, 0)),
+                                     WEFT_ALL_AXES, false)) == 1);
+    }
+    weft_scope_close(NULL);
+}
+
 static void errors_say_why(void)
 {
     weft_scope_open();
@@ -347,4 +378,4 @@ CHECK_MAIN("indexing", CHECK_CASE(expressions_read_as_numpys),
            CHECK_CASE(expressions_write_as_numpys), CHECK_CASE(gather_and_scatter_take_slices),
            CHECK_CASE(gradients_are_those_of_differences), CHECK_CASE(ties_share_a_gradient),
            CHECK_CASE(indices_out_of_range_have_modes), CHECK_CASE(indices_may_be_trusted),
-           CHECK_CASE(errors_say_why))
+           CHECK_CASE(rows_with_equal_indices), CHECK_CASE(errors_say_why))

@@ -537,7 +537,8 @@ static void the_end_cancels_what_is_late(void)
     CHECK_EQ_INT(fourth.status, 503);
     CHECK_CONTAINS(fourth.body, "too many requests");
     client_free(&fourth);
-    stop_server(server, 0.05);
+    serve_stop(server, 0.05);
+    atomic_store(&slow, false);
     for (int i = 0; i < 3; i++) {
         client_reply r = client_read(s[i]);
         CHECK_EQ_INT(r.status, i == 0 ? 200 : 503);

@@ -209,11 +209,11 @@ static bool is_running(const char *file)
     size_t n;
     if (!CHECK_OK(weft_file_read(file, 0, &text, &n)))
         return true;
-    const pid_t pid = atoi(text);
+    const pid_t pid = atoi(text); /* 0: the shell was ended before it wrote it */
     weft_free(text);
-    for (int i = 0; i < 3000 && kill(pid, 0) == 0; i++)
+    for (int i = 0; i < 3000 && pid > 0 && kill(pid, 0) == 0; i++)
         usleep(20000);
-    return kill(pid, 0) == 0;
+    return pid > 0 && kill(pid, SIGKILL) == 0;
 }
 
 /* The message has the row, the cause and the end of the standard error. The children of a program
