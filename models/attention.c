@@ -148,15 +148,15 @@ static projections project(attention *m, weft_array *x)
     return p;
 }
 
-/* The rows of x (R, C, heads, D) at flat indices `places` (B, L) into its tokens: (B, L, heads, D).
- * NULL: all are in their places. */
-static weft_array *moved(weft_array *x, weft_array *places)
+/* The rows of x (R, C, heads, D) at flat indices (B, L) into its tokens: (B, L, heads, D). NULL: x
+ * is returned unchanged. */
+static weft_array *moved(weft_array *x, weft_array *indices)
 {
-    if (places == NULL)
+    if (indices == NULL)
         return x;
-    const weft_dims from = weft_shape(x), to = weft_shape(places);
+    const weft_dims from = weft_shape(x), to = weft_shape(indices);
     x = weft_reshape(x, WEFT_DIMS(from.at[0] * from.at[1], from.at[2] * from.at[3]));
-    return weft_reshape(weft_take(x, places, 0),
+    return weft_reshape(weft_take(x, indices, 0),
                         WEFT_DIMS(to.at[0], to.at[1], from.at[2], from.at[3]));
 }
 

@@ -242,6 +242,11 @@ weft_status weft__objective_check_batch(const weft_objective *o, const weft_batc
                              weft__columns[c].name);
         has |= there ? weft__columns[c].bit : 0;
     }
+    if (weft__batch_shares(batch) && weft_dim(batch->pack, 0) != 1)
+        return weft_fail(WEFT_INVALID,
+                         "objective %s: batch: column pack: expected one row of completions that "
+                         "share their prompts, got %lld",
+                         o->name, (long long)weft_dim(batch->pack, 0));
     if (o->compare && (batch->first || batch->pack))
         return weft_fail(WEFT_UNSUPPORTED, "objective %s: batch: packed rows are unsupported",
                          o->name);

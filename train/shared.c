@@ -36,7 +36,7 @@ static bool is_worth(int64_t shared, int64_t apart)
 /* ---- how ----------------------------------------------------------------------------------- */
 
 typedef struct layout {
-    int64_t rows, length, n; /* B, L, and the tokens of the shared row */
+    int64_t rows, length, n; /* B, L, and the tokens of the shared row so far */
     int32_t *positions, *pack, *unpack;
 } layout;
 
@@ -50,17 +50,28 @@ static void add(layout *l, int64_t i, int64_t from, int64_t to)
     }
 }
 
+/* Padding has the tokens of its own sample in turn: gradients of one token alone would be added one
+ * after the other. */
 static void fill(const weft__dataset_sample *samples, int64_t group, layout *l)
 {
-    for (int64_t i = 0; i < l->rows * l->length; i++)
-        l->unpack[i] = -1;
     for (int64_t i = 0; i < l->rows; i++) {
-        const int64_t first = i - i % group, prompt = samples[i].prompt;
+        const int64_t first = i - i % group, prompt = samples[i].prompt, n = samples[i].length - 1;
+        int32_t *unpack = l->unpack + i * l->length;
         if (i > first)
-            memcpy(l->unpack + i * l->length, l->unpack + first * l->length,
-                   (size_t)prompt * sizeof *l->unpack);
-        add(l, i, i > first ? prompt : 0, samples[i].length - 1);
+            memcpy(unpack, l->unpack + first * l->length, (size_t)prompt * sizeof *unpack);
+        add(l, i, i > first ? prompt : 0, n);
+        for (int64_t k = n; k < l->length; k++)
+            unpack[k] = unpack[k % n];
     }
+}
+
+/* A compiled update is planned for each number of tokens: with padding there are few. */
+static int64_t padded(const weft_trainer *t, int64_t n)
+{
+    int64_t step = 64;
+    while (step * 16 < n)
+        step *= 2;
+    return t->o.compile ? (n + step - 1) / step * step : n;
 }
 
 static weft_status set(weft_array **slot, const int32_t *values, weft_dims shape)
@@ -80,6 +91,7 @@ weft_status weft__rollout_share(const weft_trainer *t, const weft_dataset *d, in
     int64_t n = 0;
     for (int64_t i = 0; i < l.rows; i++)
         n += samples[i].length - 1 - (i % d->group > 0 ? samples[i].prompt : 0);
+    n = padded(t, n);
     if (!allowed(t) || !is_worth(n, cells))
         return WEFT_OK;
     l.positions = weft_calloc(2 * (size_t)n + (size_t)cells, sizeof *l.positions);
@@ -88,6 +100,8 @@ weft_status weft__rollout_share(const weft_trainer *t, const weft_dataset *d, in
     l.pack = l.positions + n;
     l.unpack = l.pack + n;
     fill(samples, d->group, &l);
+    for (; l.n < n; l.n++)
+        l.pack[l.n] = -1;
     weft_status status = set(&batch->positions, l.positions, WEFT_DIMS(1, n));
     if (status == WEFT_OK)
         status = set(&batch->pack, l.pack, WEFT_DIMS(1, n));

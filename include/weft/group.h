@@ -43,8 +43,8 @@ typedef struct weft_group_type {
      * rank and every run gets the same bits. */
     weft_status (*sum)(void *context, float *values, int64_t n);
     /* Sets *out to memory for n values, valid until the next call or `close`, which `sum` adds
-     * without a copy. WEFT_MEMORY, which does not end the connection, without memory. May be NULL:
-     * then any memory is as good. */
+     * without a copy; with n 0 only frees it. WEFT_MEMORY, which does not end the connection,
+     * without memory. May be NULL: `sum` then accepts any memory. */
     weft_status (*values)(void *context, int64_t n, float **out);
     /* `broken`: a call has failed, so other ranks may be waiting for this one. May be NULL. */
     void (*close)(void *context, bool broken);

@@ -119,11 +119,12 @@ typedef struct weft_model_call {
      * one sequence. */
     weft_array *first;
     /* For several sequences that share tokens, such as a prompt, which are then computed once:
-     * unpack (B, L) int32 has the flat index into `tokens` of each sequence's tokens, -1 for
-     * padding, and pack, with the shape of `tokens`, the flat index into unpack of each token in
-     * one of its sequences. Attention is that of the sequences; what a token sees before itself
-     * must be the same in all of its sequences. With `positions` (of `tokens`), without caches,
-     * mask and `first`, and only if weft_model_info.takes_shared. NULL: each row is a sequence. */
+     * unpack (B, L) int32 has the flat index into `tokens` of each sequence's tokens, for padding
+     * any, and pack, with the shape of `tokens`, the flat index into unpack of each token in one of
+     * its sequences, -1 for padding. Attention is that of the sequences; what a token sees before
+     * itself must be the same in all of its sequences. With `positions` (of `tokens`), without
+     * caches, mask and `first`, and only if weft_model_info.takes_shared. NULL: each row is a
+     * sequence. */
     weft_array *pack, *unpack;
     /* For encoders: (B) int32, the number of tokens of each row; no token sees those after them,
      * whose hidden states are undefined. NULL: all. Other models ignore it, since no token of

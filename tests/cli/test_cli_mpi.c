@@ -142,15 +142,16 @@ static void ranks_have_the_losses_of_one_process(void)
     static const struct {
         const char *name, *options;
         int ranks;
+        bool apart; /* ranks share no memory, as on several machines */
     } runs[] = {
-        {"padded", "--dropout 0.1", 2},
-        {"padded", "--dropout 0.1", 4},
-        {"packed", "--pack --compile", 2},
-        {"dpo", "--objective dpo", 2},
-        {"tokens", "--add-tokens Story,cubs", 2},
-        {"classify", "--task classify", 2},
-        {"embed", "--task embed --dropout 0.1", 2},
-        {"embed", "--task embed --dropout 0.1", 3},
+        {"padded", "--dropout 0.1", 2, true},
+        {"padded", "--dropout 0.1", 4, false},
+        {"packed", "--pack --compile", 2, false},
+        {"dpo", "--objective dpo", 2, false},
+        {"tokens", "--add-tokens Story,cubs", 2, false},
+        {"classify", "--task classify", 2, false},
+        {"embed", "--task embed --dropout 0.1", 2, false},
+        {"embed", "--task embed --dropout 0.1", 3, false},
     };
     if (!can_run())
         return;
@@ -169,10 +170,10 @@ static void ranks_have_the_losses_of_one_process(void)
         if (i == 0 || strcmp(runs[i].name, runs[i - 1].name) != 0)
             CHECK_EQ_INT(train(0, "%s --batch-size %d --out %s", options, embed ? 6 : 2, one).code,
                          0);
+        setenv("WEFT_MPI_SHARED", runs[i].apart ? "0" : "1", 1);
         const output o = train(runs[i].ranks, "%s --batch-size %d --out %s", options,
                                embed ? 6 / runs[i].ranks : 2, many);
-        if (!CHECK_EQ_INT(o.code, 0))
-            printf("%s\n", o.err);
+        CHECK_EQ_INT(o.code, 0);
         char ranks[32];
         snprintf(ranks, sizeof ranks, "ranks   %d, %d of them", runs[i].ranks, runs[i].ranks);
         CHECK_CONTAINS(o.err, ranks);

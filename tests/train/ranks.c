@@ -74,8 +74,8 @@ static weft_status values(void *context, int64_t n, float **out)
 {
     seat *s = context;
     weft_free(s->values);
-    *out = s->values = weft_calloc((size_t)n, sizeof *s->values);
-    return *out ? WEFT_OK : WEFT_MEMORY;
+    *out = s->values = n > 0 ? weft_calloc((size_t)n, sizeof *s->values) : NULL;
+    return *out || n == 0 ? WEFT_OK : WEFT_MEMORY;
 }
 
 /* Groups of 3 and more have memory of their own for values. */

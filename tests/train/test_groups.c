@@ -73,7 +73,7 @@ static weft_status add_values(weft_group *group, int64_t n, float *out)
         values[i] = (float)(weft_group_info_of(group).rank + i);
     if (status == WEFT_OK)
         status = weft_group_sum(group, values, n);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && n > 0)
         memcpy(out, values, (size_t)n * sizeof *out);
     return status;
 }
@@ -82,7 +82,9 @@ static void add_more(weft_group *group, void *argument)
 {
     addition *a = argument;
     a->status[0] = add_values(group, 2, a->few);
-    a->status[1] = add_values(group, 3000, a->more);
+    a->status[1] = add_values(group, 0, NULL); /* frees it */
+    if (a->status[1] == WEFT_OK)
+        a->status[1] = add_values(group, 3000, a->more);
     a->status[2] = add_values(group, INT64_MAX / 8, NULL);
 }
 

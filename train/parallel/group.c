@@ -140,7 +140,7 @@ weft_status weft_group_sum(weft_group *group, float *values, int64_t n)
 weft_status weft__group_values(weft_group *g, int64_t n, float **out)
 {
     weft_status status = WEFT_OK;
-    if (n > g->n_values) {
+    if (n > g->n_values || n == 0) {
         g->n_values = 0;
         if (g->type->values) {
             status = g->type->values(g->context, n, &g->values);
@@ -148,8 +148,8 @@ weft_status weft__group_values(weft_group *g, int64_t n, float **out)
                 (void)note(g, status);
         } else {
             weft_free(g->values);
-            g->values = weft_calloc((size_t)n, sizeof *g->values);
-            if (g->values == NULL)
+            g->values = n > 0 ? weft_calloc((size_t)n, sizeof *g->values) : NULL;
+            if (g->values == NULL && n > 0)
                 status = weft__out_of_memory("group", "values to sum");
         }
         status = weft_group_agree(g, status, NULL);

@@ -24,8 +24,8 @@ static inline bool weft__group_is_one(const weft_group *group)
 /* WEFT_CANCELLED if the ranks have agreed on a failure or the connection has failed. */
 weft_status weft__group_check_open(const weft_group *group);
 
-/* Memory for n values to sum, valid until the next call. Every rank must call it with the same n,
- * and it fails on all of them or none. The group must have more than one rank. */
+/* Memory for n values to sum, valid until the next call; 0 frees it. Every rank must call it with
+ * the same n, and it fails on all of them or none. The group must have more than one rank. */
 weft_status weft__group_values(weft_group *group, int64_t n, float **out);
 
 /* ---- exchange.c ----------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ static struct {
     const weft__mpi_host *host;
     MPI_Comm all;
     int rank, size;
-    bool one_machine;     /* all ranks are on it */
+    bool one_machine;     /* all ranks are on it, and may share memory */
     bool own;             /* MPI was initialized here */
     float *buffer;        /* (3, padded piece): sent, received, sums of this rank's part */
     float *values;        /* of own_values */
@@ -152,11 +152,12 @@ static const float *map_theirs(const offer *theirs)
     struct stat info;
     snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)theirs->process,
              (long long)theirs->file);
-    const int file = theirs->file < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    const int file =
+        theirs->file < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (file < 0)
         return NULL;
     void *at = MAP_FAILED;
-    if (fstat(file, &info) == 0 && info.st_size == (off_t)mpi.bytes)
+    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == (off_t)mpi.bytes)
         at = mmap(NULL, mpi.bytes, PROT_READ, MAP_SHARED, file, 0);
     close(file);
     if (at != MAP_FAILED && memcmp(at, &theirs->mark, sizeof theirs->mark) != 0) {
@@ -173,7 +174,7 @@ static int share_values(void)
     offer *all = mpi.host->allocate((size_t)mpi.size, sizeof *all);
     mpi.shared = mpi.host->allocate((size_t)mpi.size, sizeof *mpi.shared);
     const int file = memfd_create("weft-values", MFD_CLOEXEC);
-    if (all && mpi.shared && file >= 0 && ftruncate(file, (off_t)mpi.bytes) == 0) {
+    if (all && mpi.shared && file >= 0 && posix_fallocate(file, 0, (off_t)mpi.bytes) == 0) {
         void *at = mmap(NULL, mpi.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         mpi.values = at == MAP_FAILED ? NULL : at;
     }
@@ -205,6 +206,9 @@ static weft_status own_values(void *context, int64_t n, float **out)
     enum { LEAST = 1024 }; /* values: more than a mark */
     (void)context;
     free_values();
+    *out = NULL;
+    if (n == 0)
+        return WEFT_OK;
     mpi.bytes = (size_t)(n > LEAST ? n : LEAST) * sizeof(float);
     int code = mpi.one_machine ? share_values() : MPI_SUCCESS;
     if (code == MPI_SUCCESS && mpi.shared == NULL)
@@ -305,7 +309,8 @@ static int find_place(weft_group_info *place)
     MPI_Comm_size(local, &place->local_size);
     MPI_Comm_rank(mpi.all, &place->rank);
     MPI_Comm_size(mpi.all, &place->size);
-    mpi.one_machine = place->local_size == place->size;
+    const char *shares = getenv("WEFT_MPI_SHARED");
+    mpi.one_machine = place->local_size == place->size && !(shares && strcmp(shares, "0") == 0);
     mpi.rank = place->rank;
     mpi.size = place->size;
     return MPI_Comm_free(&local);

@@ -87,7 +87,7 @@ static int device_end(const weft_trainer *t, int i, int end, int64_t *size)
     return i;
 }
 
-/* Reads sums of one device. `arrays` has room for them. */
+/* Reads sums of one device, joined. `arrays` has room for them. */
 static weft_status read_sums(weft_trainer *t, int begin, int end, float *values,
                              weft_array **arrays, int64_t size)
 {
@@ -119,6 +119,20 @@ static weft_status set_sums(weft_trainer *t, int begin, int end, const float *va
     return status;
 }
 
+/* Where memory is short, they are read and replaced one by one. */
+static weft_status move_sums(weft_trainer *t, int begin, int end, float *values,
+                             weft_array **arrays, int64_t size, bool reads)
+{
+    weft_status status = reads ? read_sums(t, begin, end, values, arrays, size)
+                               : set_sums(t, begin, end, values, arrays, size);
+    if (status != WEFT_MEMORY || end - begin == 1)
+        return status;
+    status = WEFT_OK;
+    for (int i = begin; i < end && status == WEFT_OK; values += weft_size(t->sums[i++]))
+        status = move_sums(t, i, i + 1, values, arrays, weft_size(t->sums[i]), reads);
+    return status;
+}
+
 /* Sums one bucket over the ranks. A rank that cannot read its sums still takes part, and *own
  * becomes its status. */
 static weft_status add_bucket(weft_trainer *t, int begin, int end, float *values,
@@ -127,7 +141,7 @@ static weft_status add_bucket(weft_trainer *t, int begin, int end, float *values
     int64_t at = 0, size;
     for (int i = begin, next; *own == WEFT_OK && i < end; i = next, at += size) {
         next = device_end(t, i, end, &size);
-        *own = read_sums(t, i, next, values + at, arrays, size);
+        *own = move_sums(t, i, next, values + at, arrays, size, true);
     }
     bucket_end(t, begin, &size);
     const weft_status status = weft_group_sum(t->o.group, values, size);
@@ -135,7 +149,7 @@ static weft_status add_bucket(weft_trainer *t, int begin, int end, float *values
     for (int i = begin, next; status == WEFT_OK && *own == WEFT_OK && i < end;
          i = next, at += size) {
         next = device_end(t, i, end, &size);
-        *own = set_sums(t, i, next, values + at, arrays, size);
+        *own = move_sums(t, i, next, values + at, arrays, size, false);
     }
     return status;
 }
@@ -159,6 +173,8 @@ weft_status weft__group_add_sums(weft_trainer *t, weft_status status)
         end = bucket_end(t, i, &size);
         status = add_bucket(t, i, end, values, arrays, &own);
     }
+    if (status == WEFT_OK && most > BUCKET) /* much memory is needed in the next forward pass */
+        status = weft__group_values(t->o.group, 0, &values);
     weft_free(arrays);
     return status == WEFT_OK ? weft_group_agree(t->o.group, own, NULL) : status;
 }
