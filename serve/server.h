@@ -442,7 +442,7 @@ typedef weft_status serve_read_fn(serve_request *request);
 /* A route that answers a chat with one message: its body is read by `read`, and its identifier
  * begins with `prefix`. */
 weft_status serve_run_message(serve_request *request, serve_read_fn *read, const char *prefix);
-/* A route that replies with the number of a chat's tokens, in the place of %i in the format. */
+/* Replies with the number of tokens of the chat that `read` reads: it replaces %i in `format`. */
 weft_status serve_count_tokens(serve_request *request, serve_read_fn *read, const char *format);
 
 /* ---- logprobs.c ----------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #define TESTS_SUPPORT_UNPACKED_H
 
 /* Unpacks ../shared/tokenizers/NAME.tar.xz; returns its folder, valid until the next call. NULL:
- * there is none, and the case counts as skipped. */
+ * the archive is absent or cannot be unpacked, and the case is skipped. */
 const char *unpacked_tokenizer(const char *name);
 
 #endif

@@ -104,8 +104,8 @@ static int sum_piece(float *values, int n)
 
 /* ---- shared values -------------------------------------------------------------------------- */
 
-/* On one machine, each rank sees the values of all others: a file in memory, which they open below
- * /proc. So a sum takes no messages. */
+/* On one machine, the values of each rank are a file in memory, which the others open below /proc.
+ * A sum then exchanges barriers only. */
 
 static int meet(void)
 {
@@ -145,7 +145,8 @@ typedef struct offer {
     int64_t process, file, mark; /* the mark is what the values begin with */
 } offer;
 
-/* Maps the values of another rank. They are another file's if the rank has another /proc. */
+/* Maps the values of another rank, or returns NULL. If that rank has another /proc, the path may
+ * name an unrelated file, hence the checks. */
 static const float *map_theirs(const offer *theirs)
 {
     char path[64];
