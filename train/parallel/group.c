@@ -134,7 +134,8 @@ weft_status weft_group_sum(weft_group *group, float *values, int64_t n)
     if (weft__group_is_one(group))
         return WEFT_OK;
     const weft_status status = weft__group_check_open(group);
-    return status == WEFT_OK ? note(group, group->type->sum(group->context, values, n)) : status;
+    return status == WEFT_OK && n > 0 ? note(group, group->type->sum(group->context, values, n))
+                                      : status;
 }
 
 weft_status weft__group_values(weft_group *g, int64_t n, float **out)
