@@ -11,6 +11,8 @@ typedef struct weft_builtins {
     const weft_op *broadcast; /* weft_shape_params */
     const weft_op *full;      /* weft_full_params */
     const weft_op *add;
+    /* compile/append.c: the ops that are joined, and what they become */
+    const weft_op *rope, *slice_update, *attention, *attention_append;
 } weft_builtins;
 
 extern const weft_builtins weft__builtins;

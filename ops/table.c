@@ -19,4 +19,8 @@ const weft_builtins weft__builtins = {
     .broadcast = &weft_op_broadcast_to,
     .full = &weft_op_full,
     .add = &weft_op_add,
+    .rope = &weft_op_rope,
+    .slice_update = &weft_op_slice_update,
+    .attention = &weft_op_attention,
+    .attention_append = &weft_op_attention_append,
 };

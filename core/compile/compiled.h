@@ -102,7 +102,7 @@ weft_array *weft__split_key(weft_array **key);
 /* Writes "state 2 (model.w)" to text. */
 void weft__slot_text(const weft_compiled *c, int slot, char *text, size_t size);
 
-/* ---- simplify.c, fold.c, identities.c ------------------------------------------------------- */
+/* ---- simplify.c, fold.c, identities.c, append.c --------------------------------------------- */
 
 /* Simplifies a trace: the same function with fewer nodes. with_gradient: one that has the same
  * gradients, too. */
@@ -114,5 +114,8 @@ bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, bool 
 /* Computes small nodes that depend on no argument. folded[i] is a held array for nodes that a
  * remaining node or an output needs; the others stay NULL. All entries are NULL at the start. */
 weft_status weft__fold(const weft__trace *t, weft_array **folded);
+/* append.c: joins rotations, writes to a cache and the attention that reads it, where the device
+ * has a kernel for all of it. After a failure the trace is empty. */
+weft_status weft__join_appends(weft__trace *t);
 
 #endif

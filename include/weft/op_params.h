@@ -209,6 +209,15 @@ typedef struct weft_attention_params {
     bool causal, has_mask, has_lengths, has_first, has_ends;
 } weft_attention_params;
 
+/* attention_append: the attention of rotated queries over caches that get rotated keys. Inputs
+ * q (B, L, H, D), keys (B, S, Hk, D), values (B, S, Hk, Dv), v (B, L, Hk, Dv), k (B, L, Hk, D),
+ * rope's positions and frequencies, start (1), [, mask] [, lengths, or first and ends]. Outputs: as
+ * attention's, keys with the rotated k from `start` on (slice_update), and values with v. */
+typedef struct weft_attention_append_params {
+    weft_attention_params attention;
+    weft_rope_params rope;
+} weft_attention_append_params;
+
 /* cross_entropy (no parameters): logits (..., V), targets (...) of any integer dtype -> (...) in
  * the compute dtype. cross_entropy_vjp: logits, targets, ct (...) -> the gradient, with the shape
  * and dtype of the logits. A negative target is ignored (0 in both); a target >= V fails the

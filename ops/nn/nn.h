@@ -97,6 +97,12 @@ weft_array *weft__rows(weft_array *x);
 void weft__attention_work(const weft_call *call, weft_work *work);
 void weft__attention_vjp_work(const weft_call *call, weft_work *work);
 
+/* ---- rope.c --------------------------------------------------------------------------------- */
+
+extern const weft_op weft_op_rope;
+/* Checks x, which is that input of the node, and the positions and frequencies after it. */
+bool weft__rope_infer(const weft_array *node, int x, weft_why *why);
+
 /* ---- attention.c ---------------------------------------------------------------------------- */
 
 extern const weft_op weft_op_attention, weft_op_attention_codes;

@@ -69,9 +69,10 @@ static void expand(weft_array *node, weft_array **outs)
 
 /* ---- The op --------------------------------------------------------------------------------- */
 
-static bool infer_positions(const weft_array *node, weft_why *why)
+/* at: the input with the positions, after x. */
+static bool infer_positions(const weft_array *node, int at, weft_why *why)
 {
-    weft_dims x = input_shape(node, 0), positions = input_shape(node, 1);
+    weft_dims x = input_shape(node, at - 1), positions = input_shape(node, at);
     char text[WEFT_SHAPE_TEXT];
     bool fits = (positions.n == 1 || (positions.n == 2 && positions.at[0] == x.at[0])) &&
                 positions.at[positions.n - 1] == x.at[1];
@@ -80,25 +81,31 @@ static bool infer_positions(const weft_array *node, weft_why *why)
                                 (long long)x.at[0], (long long)x.at[1]);
 }
 
-static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+bool weft__rope_infer(const weft_array *node, int x, weft_why *why)
 {
-    if (!weft__expect_float(node, 0, "x", why) ||
-        !weft__expect_rank(node, 0, "x", "(B, L, H, D)", 4, why) ||
-        !weft__expect_integer(node, 1, "the position array", why) || !infer_positions(node, why) ||
-        !weft__expect_rank(node, 2, "the frequency array", "(d/2)", 1, why)) {
+    const int positions = x + 1, frequencies = x + 2;
+    if (!weft__expect_float(node, x, "x", why) ||
+        !weft__expect_rank(node, x, "x", "(B, L, H, D)", 4, why) ||
+        !weft__expect_integer(node, positions, "the position array", why) ||
+        !infer_positions(node, positions, why) ||
+        !weft__expect_rank(node, frequencies, "the frequency array", "(d/2)", 1, why)) {
         return false;
     }
-    weft_dims x = input_shape(node, 0);
-    int64_t half = weft_dim(weft_node_input(node, 2), 0);
-    if (input_dtype(node, 2) != WEFT_FLOAT32) {
+    const int64_t half = input_shape(node, frequencies).at[0], D = input_shape(node, x).at[3];
+    if (input_dtype(node, frequencies) != WEFT_FLOAT32) {
         return weft_because(why, "the frequencies are %s, expected float32",
-                            weft_dtype_name(input_dtype(node, 2)));
+                            weft_dtype_name(input_dtype(node, frequencies)));
     }
-    if (half > x.at[3] / 2) {
-        return weft_because(why, "%lld frequencies turn more than a head of %lld", (long long)half,
-                            (long long)x.at[3]);
+    return half <= D / 2 || weft_because(why, "%lld frequencies turn more than a head of %lld",
+                                         (long long)half, (long long)D);
+}
+
+static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    if (!weft__rope_infer(node, 0, why)) {
+        return false;
     }
-    *out = dense(input_dtype(node, 0), x);
+    *out = dense(input_dtype(node, 0), input_shape(node, 0));
     return true;
 }
 

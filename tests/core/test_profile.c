@@ -51,6 +51,8 @@ static const weft_attention_params plain = {.scale = 1};
 static const weft_attention_params causal = {.scale = 1, .causal = true};
 static const weft_attention_params windowed = {.scale = 1, .causal = true, .window = 2};
 static const weft_attention_params to_lengths = {.scale = 1, .causal = true, .has_lengths = true};
+static const weft_attention_append_params append = {
+    .attention = {.scale = 1, .causal = true, .has_lengths = true}, .rope = {.amplitude = 1}};
 static const weft_attention_params from_first = {.scale = 1, .causal = true, .has_first = true};
 static const weft_linear_params forward = {.transposed = false}, backward = {.transposed = true};
 static const weft_linear_cross_entropy_params losses = {.with_gradient = false};
@@ -159,6 +161,18 @@ static const counted calls[] = {
      {D4(2, 3, 4, 8), CODES, CODES, D1(2)},
      8,
      D4(2, 3, 4, 8),
+     WEFT_FLOAT32,
+     {4, 2},
+     true},
+    /* 4 of the 10 keys and values are not read, and 8 are not written. */
+    {"attention_append",
+     &append,
+     2 * (4 + 2) * 4 * 16,
+     4 * 2 * 16 * 4 + 8 * 2 * 16 * 4,
+     {D4(2, 1, 4, 8), D4(2, 5, 2, 8), D4(2, 5, 2, 8), D4(2, 1, 2, 8), D4(2, 1, 2, 8), D1(1), D1(4),
+      D1(1), D1(2)},
+     9,
+     D4(2, 1, 4, 8),
      WEFT_FLOAT32,
      {4, 2},
      true},

@@ -12,6 +12,7 @@ enum {
     FEW_WHOLE = 256,   /* up to this many keys are not divided; at most FEW_CHUNK */
     TILES_CHUNK = 256, /* fewest keys of a chunk in attention */
     ENOUGH = 256,      /* workgroups that keep a large device busy */
+    FEW_CONSTANTS = 5, /* of attention_few */
     NO_MASK = 255
 };
 
@@ -210,7 +211,11 @@ static attention forward_of(const weft_call *call)
     const int mask = call->n_inputs - params->has_mask - params->has_lengths - params->has_first -
                      params->has_ends;
     attention a = weft__vulkan_attention_of(call, mask);
-    if (mask > 3) {
+    a.appends = mask >= APPEND_FIXED;
+    if (a.appends) {
+        a.k = &call->out[2];
+        a.v = &call->out[3];
+    } else if (mask > 3) {
         a.pages = &call->in[3];
         a.S *= a.pages->shape.at[1];
     }
@@ -235,6 +240,15 @@ bool weft__vulkan_attention_pages_fits(const weft_call *call)
            (!a.lengths || weft_tensor_is_contiguous(a.lengths));
 }
 
+static uint32_t power_of_two(int64_t n, uint32_t least, uint32_t most)
+{
+    uint32_t power = least;
+    while (power < most && power < n) {
+        power *= 2;
+    }
+    return power;
+}
+
 static plan plan_of(const weft_call *call)
 {
     plan p = {.a = forward_of(call), .tiles = 1};
@@ -246,6 +260,24 @@ static plan plan_of(const weft_call *call)
     return p;
 }
 
+bool weft__vulkan_attention_append_fits(const weft_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++) {
+        if (!weft__vulkan_is_forward(&call->in[i])) {
+            return false;
+        }
+    }
+    const plan p = plan_of(call);
+    const attention *a = &p.a;
+    const int64_t rows = power_of_two(a->rows, 1, 8);
+    const int64_t shared = rows * (a->D + 2 * FEW_CHUNK + 1) + 3 * a->D; /* attention_few.comp */
+    return weft__vulkan_fits(call) && p.few && !a->wide && a->L == 1 && a->B > 0 && a->D > 0 &&
+           a->Dv > 0 && a->S > 0 && a->S < FAR && a->D <= ATTENTION_MOST_DIMS &&
+           a->Dv <= ATTENTION_MOST_DIMS && a->params->causal && a->lengths &&
+           weft_tensor_is_contiguous(a->lengths) &&
+           shared * (int64_t)sizeof(float) <= weft__vulkan_shared(call);
+}
+
 int64_t weft__vulkan_attention_workspace(const weft_call *call)
 {
     const plan p = plan_of(call);
@@ -253,15 +285,6 @@ int64_t weft__vulkan_attention_workspace(const weft_call *call)
 }
 
 /* ---- Launches ------------------------------------------------------------------------------- */
-
-static uint32_t power_of_two(int64_t n, uint32_t least, uint32_t most)
-{
-    uint32_t power = least;
-    while (power < most && power < n) {
-        power *= 2;
-    }
-    return power;
-}
 
 static int64_t piece_of(const weft_tensor *t)
 {
@@ -290,13 +313,21 @@ static weft_status attend(const weft_call *call, const plan *p,
     const attention *a = &p->a;
     const int64_t groups = a->pairs * p->chunks * p->tiles;
     if (p->few) {
-        const bool packed = !a->wide && a->D == a->Dv && is_packed(a->k) && is_packed(a->v);
+        const bool packed = !a->wide && a->D == a->Dv && is_packed(a->k) && is_packed(a->v) &&
+                            (!a->appends || is_packed(&call->in[APPEND_V]));
         const int64_t line = packed ? a->Dv / piece_of(a->v) : a->Dv;
-        const uint32_t constants[] = {power_of_two(a->rows, 1, 8), a->D > 0 ? (uint32_t)a->D : 1,
-                                      power_of_two(line, packed ? 1 : 32, 256), packed, page_of(a)};
+        uint32_t constants[FEW_CONSTANTS + APPEND_CONSTANTS] = {
+            power_of_two(a->rows, 1, 8), a->D > 0 ? (uint32_t)a->D : 1,
+            power_of_two(line, packed ? 1 : 32, 256), packed, page_of(a)};
+        if (a->appends) {
+            weft__vulkan_attention_append_constants(call, constants + FEW_CONSTANTS);
+        }
         return weft__vulkan_attention_launch(
-            call, a, a->wide ? &weft__shader_attention_few_f64 : &weft__shader_attention_few,
-            arguments, constants, 5, groups);
+            call, a,
+            a->appends ? &weft__shader_attention_append
+            : a->wide  ? &weft__shader_attention_few_f64
+                       : &weft__shader_attention_few,
+            arguments, constants, FEW_CONSTANTS + (a->appends ? APPEND_CONSTANTS : 0), groups);
     }
     const uint32_t constants[] = {p->own, a->wide ? 2 : 4,
                                   (uint32_t)divide(a->Dv > 0 ? a->Dv : 1, ATTENTION_COLUMNS),
@@ -315,7 +346,12 @@ weft_status weft__vulkan_attention_forward(const weft_call *call)
     arguments.o = weft__vulkan_address_or_0(&call->out[0]);
     arguments.lse = weft__vulkan_address_or_0(&call->out[1]);
     arguments.work = weft__vulkan_workspace(call);
-    if (a->pages) {
+    if (a->appends) {
+        arguments.d_o = weft__vulkan_attention_append_record(call);
+        if (!arguments.d_o) {
+            return weft_error_status();
+        }
+    } else if (a->pages) {
         arguments.dk = weft__vulkan_address_or_0(a->pages);
         arguments.d_o_at[0] = (uint32_t)a->pages->shape.at[1];
         arguments.d_o_at[1] = (uint32_t)(a->k->shape.at[0] - 1);

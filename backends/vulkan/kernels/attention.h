@@ -14,7 +14,9 @@ enum {
 
 /* Layout as in attention.glsl. */
 typedef struct attention_arguments {
-    uint64_t q, k, v, mask, lengths, o, lse, d_o, dq;
+    uint64_t q, k, v, mask, lengths, o, lse;
+    uint64_t d_o; /* of the forward pass: what attention_append gets */
+    uint64_t dq;
     uint64_t dk; /* of the forward pass: the table of pages */
     uint64_t dv, work;
     uint32_t q_at[3], k_at[3], v_at[3], mask_at[4], o_at[3];
@@ -29,6 +31,7 @@ typedef struct attention {
     const weft_attention_params *params;
     const weft_tensor *q, *k, *v, *mask, *lengths;
     const weft_tensor *pages; /* NULL: none */
+    bool appends;             /* of attention_append: k and v are the caches that it writes */
     int64_t B, L, S, H, Hk, G, D, Dv;
     int64_t rows;  /* L G */
     int64_t pairs; /* B Hk */
@@ -51,6 +54,13 @@ weft_status weft__vulkan_attention_launch(const weft_call *call, const attention
 /* Items per thread, such that its results of `width` columns fit the registers. */
 uint32_t weft__vulkan_attention_own(const attention *a, int64_t items, int64_t width,
                                     uint32_t most);
+
+/* attention_append.c: the operands of attention_append that attention lacks. */
+enum { APPEND_V = 3, APPEND_K, APPEND_POSITIONS, APPEND_FREQUENCIES, APPEND_START, APPEND_FIXED };
+enum { APPEND_CONSTANTS = 3 };
+/* Copies the caches that are not overwritten, and records the operands; 0: failed. */
+uint64_t weft__vulkan_attention_append_record(const weft_call *call);
+void weft__vulkan_attention_append_constants(const weft_call *call, uint32_t out[APPEND_CONSTANTS]);
 
 /* attention_cores.c: whether matrix cores can be used, which also depends on addresses (d_o: the
  * gradient's input, else NULL); and the launch of a module for `items` own items. The gradient's

@@ -90,6 +90,7 @@ weft_kernel weft__vulkan_gated_delta;
 bool weft__vulkan_attention_fits(const weft_call *call);
 bool weft__vulkan_attention_fits_copies(const weft_call *call);
 bool weft__vulkan_attention_pages_fits(const weft_call *call);
+bool weft__vulkan_attention_append_fits(const weft_call *call);
 int64_t weft__vulkan_attention_workspace(const weft_call *call);
 int64_t weft__vulkan_attention_vjp_workspace(const weft_call *call);
 weft_kernel weft__vulkan_attention_forward;

@@ -1,7 +1,8 @@
 // backends/vulkan/shaders/attention_few.comp -- attention of few rows (decoding), limited by the
 // bandwidth of reading keys and values: a workgroup computes all rows of a key head for a chunk of
 // the keys. Keys and values that consist of aligned pieces of 16 bytes are read with vectorized
-// loads, several in flight.
+// loads, several in flight. APPEND: of one token, whose query heads and key are rotated first; the
+// workgroup of the chunk with the token's place in the cache also writes its key and value there.
 #version 460
 #include "common.glsl"
 #ifndef WIDE
@@ -12,6 +13,12 @@ layout(constant_id = 9) const uint PAGE_KEYS = 0;
 #define PAGE PAGE_KEYS
 #include "attention.glsl"
 #include "attention_parts.glsl"
+#ifdef APPEND
+layout(constant_id = 10) const uint POSITION_TYPE = INT32;
+layout(constant_id = 11) const bool INTERLEAVED = false;
+layout(constant_id = 12) const uint START_TYPE = INT32;
+#include "rotation.glsl"
+#endif
 
 layout(constant_id = 5) const uint ROWS = 1;   // at least L G, a power of two
 layout(constant_id = 6) const uint WIDTH = 64; // D, at least 1
@@ -29,6 +36,107 @@ shared real scores[ROWS * MOST];
 shared real sums[ROWS * 256];
 
 uint t = gl_LocalInvocationIndex;
+
+#ifdef APPEND
+// Layout as in attention_append.c.
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Token
+{
+    Words k, v, positions, frequencies, start;
+    uint k_at[2], v_at[2]; // strides of B, Hk
+    uint positions_at;     // stride of B
+    uint pairs;
+    float amplitude, turn; // turn: 1, or -1 for the inverse
+};
+#define TOKEN Token(p.at.d_o)
+
+shared real key_of_token[WIDTH];
+shared real cosines[WIDTH], sines[WIDTH];
+int place; // of the token in the cache
+
+bool is_token(int key)
+{
+    return key == place;
+}
+
+real key_element(uint d)
+{
+    return key_of_token[d];
+}
+
+uint value_start(int b, int hk)
+{
+    return uint(b) * TOKEN.v_at[0] + uint(hk) * TOKEN.v_at[1];
+}
+
+void load_key(int b, int hk)
+{
+    place = int(clipped_place(TOKEN.start, START_TYPE, 0u, uint(p.at.S) - 1u));
+    for (uint pair = t; pair < TOKEN.pairs; pair += 256u) {
+        uint at = uint(b) * TOKEN.positions_at;
+        real angle = angle_of(TOKEN.positions, at, TOKEN.frequencies, pair);
+        cosines[pair] = cos_(angle) * TOKEN.amplitude;
+        sines[pair] = sin_(angle) * TOKEN.amplitude * TOKEN.turn;
+    }
+    uint start = uint(b) * TOKEN.k_at[0] + uint(hk) * TOKEN.k_at[1];
+    for (uint d = t; d < uint(p.at.D); d += 256u) {
+        key_of_token[d] = load_real(TOKEN.k, K_TYPE, start + d);
+    }
+}
+
+// Rotates the heads that load_key and load_queries have loaded.
+void rotate_token()
+{
+    uint pairs = TOKEN.pairs;
+    for (uint i = t; i < (G + 1u) * pairs; i += 256u) {
+        uint pair = i % pairs, row = i / pairs;
+        uint first = first_of(pair), second = second_of(pair, pairs);
+        real cosine = cosines[pair], sine = sines[pair];
+        if (row < G) {
+            first += row * WIDTH;
+            second += row * WIDTH;
+            real a = queries[first], b = queries[second];
+            queries[first] = as_stored(rotated_first(a, b, cosine, sine), Q_TYPE);
+            queries[second] = as_stored(rotated_second(a, b, cosine, sine), Q_TYPE);
+        } else {
+            real a = key_of_token[first], b = key_of_token[second];
+            key_of_token[first] = as_stored(rotated_first(a, b, cosine, sine), K_TYPE);
+            key_of_token[second] = as_stored(rotated_second(a, b, cosine, sine), K_TYPE);
+        }
+    }
+    barrier();
+}
+
+// Nothing else writes there, and only this workgroup reads there, before.
+void append_token(const View k, const View v, int chunk, int b, int hk)
+{
+    barrier();
+    if (place / p.at.chunk != chunk) {
+        return;
+    }
+    uint key = place_in(k, false, uint(place)), value = place_in(v, false, uint(place));
+    for (uint d = t; d < uint(p.at.D); d += 256u) {
+        store_real(k.at, K_TYPE, key + d, key_of_token[d]);
+    }
+    for (uint d = t; d < uint(p.at.Dv); d += 256u) {
+        uint from = value_start(b, hk) + d;
+        if (V_TYPE == FLOAT32) {
+            Words(v.at).at[value + d] = Words(TOKEN.v).at[from];
+        } else {
+            Halves(v.at).at[value + d] = Halves(TOKEN.v).at[from];
+        }
+    }
+}
+#else
+bool is_token(int key)
+{
+    return false;
+}
+
+real key_element(uint d)
+{
+    return real(0);
+}
+#endif
 
 void load_queries(const View q)
 {
@@ -56,10 +164,11 @@ real seen_score(uint row, int key, uint place, int b, int hk)
 
 real part[ROWS]; // partial products of a key with the queries, of this invocation
 
-void multiply_elements(const View k, uint start)
+// own: the key is the token's.
+void multiply_elements(const View k, uint start, bool own)
 {
     for (uint d = t % LANES; d < uint(p.at.D); d += LANES) {
-        real x = load_real(k.at, K_TYPE, start + d);
+        real x = own ? key_element(d) : load_real(k.at, K_TYPE, start + d);
         for (uint r = 0u; r < ROWS; r++) {
             part[r] += x * queries[r * WIDTH + d];
         }
@@ -71,7 +180,7 @@ const uint K_PIECE = K_TYPE == FLOAT32 ? 4 : 8, V_PIECE = V_TYPE == FLOAT32 ? 4 
 const uint K_PIECES = (WIDTH / K_PIECE + LANES - 1) / LANES; // pieces per invocation
 const uint K_KEPT = K_PIECES > 0 ? K_PIECES : 1;
 
-void multiply_pieces(const View k, uint start)
+void multiply_pieces(const View k, uint start, bool own)
 {
     uvec4 pieces[K_KEPT];
     [[unroll]] for (uint i = 0u; i < K_PIECES; i++) {
@@ -84,7 +193,11 @@ void multiply_pieces(const View k, uint start)
     [[unroll]] for (uint i = 0u; i < K_PIECES; i++) {
         const uint d = (t % LANES + i * LANES) * K_PIECE;
         [[unroll]] for (uint e = 0u; e < K_PIECE; e += 4u) {
-            const vec4 x = part_of(pieces[i], K_TYPE, e / 4u);
+            vec4 x = part_of(pieces[i], K_TYPE, e / 4u);
+            if (own && d < WIDTH) {
+                x = vec4(key_element(d + e), key_element(d + e + 1u), key_element(d + e + 2u),
+                         key_element(d + e + 3u));
+            }
             if (d < WIDTH) {
                 [[unroll]] for (uint r = 0u; r < ROWS; r++) {
                     const uint q = r * WIDTH + d + e;
@@ -97,15 +210,15 @@ void multiply_pieces(const View k, uint start)
 }
 #endif
 
-void multiply_key(const View k, uint start)
+void multiply_key(const View k, uint start, bool own)
 {
 #ifndef WIDE
     if (PACKED) {
-        multiply_pieces(k, start);
+        multiply_pieces(k, start, own);
         return;
     }
 #endif
-    multiply_elements(k, start);
+    multiply_elements(k, start, own);
 }
 
 void score_keys(const View k, int from, int n, int b, int hk)
@@ -116,7 +229,7 @@ void score_keys(const View k, int from, int n, int b, int hk)
         }
         int key = from + k0 + int(t / LANES);
         if (key < from + n) {
-            multiply_key(k, place_in(k, false, uint(key)));
+            multiply_key(k, place_in(k, false, uint(key)), is_token(key));
         }
         barrier();
         for (uint r = 0u; r < ROWS; r++) {
@@ -170,7 +283,7 @@ void soften(int n, out real top, out real sum)
 }
 
 // Sums the values' columns from c0 on for each row, as 256 / LINE partial sums in shared memory.
-void sum_values(const View v, int from, int n, uint c0)
+void sum_values(const View v, int from, int n, uint c0, int b, int hk)
 {
     for (uint r = 0u; r < ROWS; r++) {
         part[r] = real(0);
@@ -178,6 +291,11 @@ void sum_values(const View v, int from, int n, uint c0)
     uint column = c0 + t % LINE;
     for (uint k = t / LINE; column < uint(p.at.Dv) && k < uint(n); k += 256u / LINE) {
         real x = load_real(v.at, V_TYPE, place_in(v, false, uint(from) + k) + column);
+#ifdef APPEND
+        if (is_token(from + int(k))) {
+            x = load_real(TOKEN.v, V_TYPE, value_start(b, hk) + column);
+        }
+#endif
         for (uint r = 0u; r < ROWS; r++) {
             part[r] += x * scores[r * MOST + k];
         }
@@ -222,12 +340,23 @@ void sum_value_pieces(const View v, int from, int n, int b, int hk, int chunk)
     [[unroll]] for (uint r = 0u; r < ROWS * 2u; r++) {
         total[r] = vec4(0.0);
     }
+#ifdef APPEND
+    uvec4 own = uvec4(0u);
+    if (in_row) {
+        own = load_piece(TOKEN.v, V_TYPE, true, int(value_start(b, hk) + column), V_PIECE);
+    }
+#endif
     for (uint first = t / LINE; in_row && first < uint(n); first += VALUE_LOADS * step) {
         uvec4 pieces[VALUE_LOADS];
         [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
             const uint k = min(first + i * step, uint(n) - 1u);
             pieces[i] = load_piece(v.at, V_TYPE, true,
                                    int(place_in(v, false, uint(from) + k) + column), V_PIECE);
+#ifdef APPEND
+            if (is_token(from + int(k))) {
+                pieces[i] = own;
+            }
+#endif
         }
         [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
             const uint k = first + i * step;
@@ -264,7 +393,7 @@ void add_values(const View v, int from, int n, int b, int hk, int chunk)
     }
 #endif
     for (uint c0 = 0u; c0 < uint(p.at.Dv); c0 += LINE) {
-        sum_values(v, from, n, c0);
+        sum_values(v, from, n, c0, b, hk);
         store_values(b, hk, chunk, c0, 1u);
     }
 }
@@ -279,8 +408,15 @@ void main()
     cut_keys(b);
     keys_seen(0, p.at.L - 1, chunk, from, to);
     int n = max(to - from, 0);
+    View k = keys_of_row(p.at.k, p.at.k_at, b, hk), v = keys_of_row(p.at.v, p.at.v_at, b, hk);
+#ifdef APPEND
+    load_key(b, hk);
     load_queries(rows_of(p.at.q, p.at.q_at, b, hk));
-    score_keys(keys_of_row(p.at.k, p.at.k_at, b, hk), from, n, b, hk);
+    rotate_token();
+#else
+    load_queries(rows_of(p.at.q, p.at.q_at, b, hk));
+#endif
+    score_keys(k, from, n, b, hk);
     real top, sum;
     soften(n, top, sum);
     uint row = t / THREADS;
@@ -288,5 +424,8 @@ void main()
         divisors[row] = inverse_of(sum);
         store_row(out_row_of(b, hk, int(row)), chunk, top, sum);
     }
-    add_values(keys_of_row(p.at.v, p.at.v_at, b, hk), from, n, b, hk, chunk);
+    add_values(v, from, n, b, hk, chunk);
+#ifdef APPEND
+    append_token(k, v, chunk, b, hk);
+#endif
 }

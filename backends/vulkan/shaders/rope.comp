@@ -12,6 +12,7 @@ layout(constant_id = 0) const uint X_TYPE = FLOAT32;
 layout(constant_id = 1) const uint POSITION_TYPE = INT32;
 layout(constant_id = 2) const bool INTERLEAVED = false;
 layout(constant_id = 3) const uint START_TYPE = 255; // 255: none, y has the positions of x
+#include "rotation.glsl"
 const uint THREADS = 128;
 layout(local_size_x = THREADS) in;
 
@@ -34,23 +35,6 @@ layout(push_constant, scalar) uniform Push
 }
 p;
 
-// The float nearest to a 64-bit integer.
-float nearest(uvec2 value)
-{
-    bool negative = POSITION_TYPE != UINT64 && int(value.y) < 0;
-    if (negative) {
-        value = uvec2(0u - value.x, ~value.y + uint(value.x == 0u));
-    }
-    float magnitude = float(value.x);
-    if (value.y != 0u) { // leading 32 bits; the last is a sticky bit
-        int dropped = findMSB(value.y) + 1;
-        uint lost = dropped == 32 ? value.x : value.x & (1u << dropped) - 1u;
-        uint top = dropped == 32 ? value.y : value.y << (32 - dropped) | value.x >> dropped;
-        magnitude = float(top | uint(lost != 0u)) * power_of_two(dropped);
-    }
-    return negative ? -magnitude : magnitude;
-}
-
 #ifdef NORMED
 const uint A_TYPE = X_TYPE, ROWS = 1;
 #include "row_norm.glsl"
@@ -70,10 +54,10 @@ real element(uint i, uint from)
 
 void rotate(uint x, uint y, uint pair, real cosine, real sine)
 {
-    uint first = INTERLEAVED ? 2u * pair : pair, second = first + (INTERLEAVED ? 1u : p.pairs);
+    uint first = first_of(pair), second = second_of(pair, p.pairs);
     real a = element(first, x), b = element(second, x);
-    store_real(p.y, X_TYPE, y + first, a * cosine - b * sine);
-    store_real(p.y, X_TYPE, y + second, b * cosine + a * sine);
+    store_real(p.y, X_TYPE, y + first, rotated_first(a, b, cosine, sine));
+    store_real(p.y, X_TYPE, y + second, rotated_second(a, b, cosine, sine));
 }
 
 // Item `item` of heads h0 to h1 at position l of b: a pair, or an element that is copied.
@@ -86,8 +70,7 @@ void compute(uint item, uint b, uint l, uint h0, uint h1)
     uint to = b * p.capacity + first + l;
     real cosine = real(0), sine = real(0);
     if (item < p.pairs) {
-        float position = nearest(load_integer(p.positions, POSITION_TYPE, b * p.positions_at + l));
-        precise float angle = position * Floats(p.frequencies).at[item];
+        float angle = angle_of(p.positions, b * p.positions_at + l, p.frequencies, item);
         cosine = cos_(real(angle)) * p.amplitude;
         sine = sin_(real(angle)) * p.amplitude * p.turn;
     }
