@@ -13,6 +13,7 @@ typedef struct weft_builtins {
     const weft_op *add;
     /* compile/append.c: the ops that are joined, and what they become */
     const weft_op *rope, *slice_update, *attention, *attention_append;
+    const weft_op *reshape, *transpose, *put_along_axis, *attention_pages;
 } weft_builtins;
 
 extern const weft_builtins weft__builtins;

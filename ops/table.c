@@ -23,4 +23,8 @@ const weft_builtins weft__builtins = {
     .slice_update = &weft_op_slice_update,
     .attention = &weft_op_attention,
     .attention_append = &weft_op_attention_append,
+    .reshape = &weft_op_reshape,
+    .transpose = &weft_op_transpose,
+    .put_along_axis = &weft_op_put_along_axis,
+    .attention_pages = &weft_op_attention_pages,
 };

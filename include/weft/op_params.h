@@ -212,10 +212,13 @@ typedef struct weft_attention_params {
 /* attention_append: the attention of rotated queries over caches that get rotated keys. Inputs
  * q (B, L, H, D), keys (B, S, Hk, D), values (B, S, Hk, Dv), v (B, L, Hk, Dv), k (B, L, Hk, D),
  * rope's positions and frequencies, start (1), [, mask] [, lengths, or first and ends]. Outputs: as
- * attention's, keys with the rotated k from `start` on (slice_update), and values with v. */
+ * attention's, keys with the rotated k from `start` on (slice_update), and values with v.
+ * page > 0: keys and values (1, S, ...) are S / page pages of a pool. L is 1, start (B) has each
+ * row's index in the pool, and after it comes the row's pages, int32 (B, N) (attention_pages). */
 typedef struct weft_attention_append_params {
     weft_attention_params attention;
     weft_rope_params rope;
+    int64_t page;
 } weft_attention_append_params;
 
 /* cross_entropy (no parameters): logits (..., V), targets (...) of any integer dtype -> (...) in

@@ -203,7 +203,8 @@ bool weft__attention_infer(const weft_array *node, int n, weft_why *why)
         return false;
     }
     weft_dims q = input_shape(node, 0), k = input_shape(node, 1), v = input_shape(node, 2);
-    const bool paged = weft_node_op(node) == &weft_op_attention_pages;
+    const bool paged =
+        weft_node_op(node) == &weft_op_attention_pages || weft__attention_append_page(node) > 0;
     int64_t B = paged ? k.at[0] : q.at[0], H = q.at[2], S = k.at[1], Hk = k.at[2];
     if (!weft__expect_shape(node, 1, "k", WEFT_DIMS(B, S, Hk, q.at[3]), why) ||
         !weft__expect_shape(node, 2, "v", WEFT_DIMS(B, S, Hk, v.at[3]), why)) {
@@ -214,7 +215,10 @@ bool weft__attention_infer(const weft_array *node, int n, weft_why *why)
 
 int64_t weft__attention_keys(const weft_array *node)
 {
-    const int64_t n = input_shape(node, 1).at[1];
+    const int64_t n = input_shape(node, 1).at[1], page = weft__attention_append_page(node);
+    if (page > 0) {
+        return page * input_shape(node, APPEND_PAGES).at[1];
+    }
     if (weft_node_op(node) != &weft_op_attention_pages) {
         return n;
     }

@@ -5,6 +5,12 @@
 
 enum { Q, KEYS, VALUES, V, K, POSITIONS, FREQUENCIES, START, FIXED };
 
+int64_t weft__attention_append_page(const weft_array *node)
+{
+    const weft_attention_append_params *params = weft_node_params(node);
+    return weft_node_op(node) == &weft_op_attention_append ? params->page : 0;
+}
+
 /* ---- Expansion ------------------------------------------------------------------------------ */
 
 static weft_array *rotated(weft_array *node, int i)
@@ -15,11 +21,47 @@ static weft_array *rotated(weft_array *node, int i)
     return weft_apply(&weft_op_rope, in, 3, &params->rope);
 }
 
+/* Tokens (B, 1, ...) at indices `start` of the only row of x. */
+static weft_array *in_pool(weft_array *x, weft_array *tokens, weft_array *start)
+{
+    tokens = weft_swapaxes(tokens, 0, 1);
+    weft_array *at = weft_reshape(start, WEFT_DIMS(1, weft_dim(tokens, 1), 1, 1));
+    return weft_put_along_axis(x, weft_broadcast_to(at, weft_shape(tokens)), tokens, 1);
+}
+
+static weft_array *in_pages(weft_array *x, int64_t page)
+{
+    const weft_dims shape = weft_shape(x);
+    return weft_reshape(x, WEFT_DIMS(shape.at[1] / page, page, shape.at[2], shape.at[3]));
+}
+
+static void expand_pages(weft_array *node, weft_array **outs)
+{
+    const weft_attention_append_params *params = weft_node_params(node);
+    const int n = weft_node_n_inputs(node);
+    weft_array *in[FIXED], *start = weft_node_input(node, START);
+    outs[2] = in_pool(weft_node_input(node, KEYS), rotated(node, K), start);
+    outs[3] = in_pool(weft_node_input(node, VALUES), weft_node_input(node, V), start);
+    in[0] = rotated(node, Q);
+    in[1] = in_pages(outs[2], params->page);
+    in[2] = in_pages(outs[3], params->page);
+    for (int i = FIXED; i < n; i++) {
+        in[3 + i - FIXED] = weft_node_input(node, i);
+    }
+    weft_array *y = weft_apply(&weft_op_attention_pages, in, 3 + n - FIXED, &params->attention);
+    outs[0] = weft_pick(y, 0);
+    outs[1] = weft_pick(y, 1);
+}
+
 static void expand(weft_array *node, weft_array **outs)
 {
     const weft_attention_append_params *params = weft_node_params(node);
     const int n = weft_node_n_inputs(node);
     weft_array *in[FIXED], *start = weft_node_input(node, START);
+    if (params->page > 0) {
+        expand_pages(node, outs);
+        return;
+    }
     in[0] = rotated(node, Q);
     in[1] = outs[2] =
         weft_slice_update(weft_node_input(node, KEYS), rotated(node, K), start, WEFT_DIMS(1));
@@ -43,6 +85,7 @@ static bool infer_fresh(const weft_array *node, int i, const char *name, int cac
         return weft_because(why, "%lld tokens for a cache of %lld", (long long)L,
                             (long long)shape.at[1]);
     }
+    shape.at[0] = input_shape(node, Q).at[0];
     shape.at[1] = L;
     if (input_dtype(node, i) != input_dtype(node, cache)) {
         return weft_because(why, "%s is %s for a cache of %s", name,
@@ -52,13 +95,36 @@ static bool infer_fresh(const weft_array *node, int i, const char *name, int cac
     return weft__expect_shape(node, i, name, shape, why);
 }
 
+static bool infer_pages(const weft_array *node, weft_why *why)
+{
+    const int64_t page = weft__attention_append_page(node), B = input_shape(node, Q).at[0];
+    const weft_dims keys = input_shape(node, KEYS), pages = input_shape(node, APPEND_PAGES);
+    if (input_shape(node, Q).at[1] != 1 || keys.at[0] != 1 || keys.at[1] % page != 0) {
+        return weft_because(why, "%lld tokens of a row for %lld pools of %lld in pages of %lld",
+                            (long long)input_shape(node, Q).at[1], (long long)keys.at[0],
+                            (long long)keys.at[1], (long long)page);
+    }
+    if (input_dtype(node, APPEND_PAGES) != WEFT_INT32) {
+        return weft_because(why, "pages are %s, expected int32",
+                            weft_dtype_name(input_dtype(node, APPEND_PAGES)));
+    }
+    return weft__expect_rank(node, APPEND_PAGES, "pages", "(B, N)", 2, why) &&
+           weft__expect_shape(node, APPEND_PAGES, "pages", WEFT_DIMS(B, pages.at[1]), why);
+}
+
 static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
-    if (!weft__attention_infer(node, FIXED, why) || !infer_fresh(node, K, "k", KEYS, why) ||
-        !infer_fresh(node, V, "v", VALUES, why) || !weft__rope_infer(node, K, why) ||
-        !weft__expect_integer(node, START, "start", why) ||
-        !weft__expect_shape(node, START, "start", WEFT_DIMS(1), why) ||
-        !weft__attention_infer_out(node, FIXED, out, why)) {
+    const bool paged = weft__attention_append_page(node) > 0;
+    if (weft__attention_append_page(node) < 0) {
+        return weft_because(why, "pages of %lld tokens",
+                            (long long)weft__attention_append_page(node));
+    }
+    if (!weft__attention_infer(node, FIXED + paged, why) || (paged && !infer_pages(node, why)) ||
+        !infer_fresh(node, K, "k", KEYS, why) || !infer_fresh(node, V, "v", VALUES, why) ||
+        !weft__rope_infer(node, K, why) || !weft__expect_integer(node, START, "start", why) ||
+        !weft__expect_shape(node, START, "start", WEFT_DIMS(paged ? input_shape(node, Q).at[0] : 1),
+                            why) ||
+        !weft__attention_infer_out(node, FIXED + paged, out, why)) {
         return false;
     }
     out[2] = dense(input_dtype(node, KEYS), input_shape(node, KEYS));
@@ -69,11 +135,11 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
 /* Of the caches only the new tokens are written. */
 static void work(const weft_call *call, weft_work *work)
 {
-    const int64_t L = call->in[Q].shape.at[1];
+    const int64_t tokens = call->in[Q].shape.at[0] * call->in[Q].shape.at[1];
     weft__attention_work(call, work);
     for (int i = KEYS; i <= VALUES; i++) {
         const weft_dims *shape = &call->in[i].shape;
-        const int64_t kept = shape->at[0] * (shape->at[1] - L) * shape->at[2] * shape->at[3];
+        const int64_t kept = (shape->at[0] * shape->at[1] - tokens) * shape->at[2] * shape->at[3];
         work->bytes -= (double)kept * (double)weft_dtype_size(call->in[i].dtype);
     }
 }
@@ -90,6 +156,7 @@ static const weft_field fields[] = {
     WEFT_FIELD(BOOL, weft_attention_append_params, rope.interleaved),
     WEFT_FIELD(BOOL, weft_attention_append_params, rope.inverse),
     WEFT_FIELD(DOUBLE, weft_attention_append_params, rope.amplitude),
+    WEFT_FIELD(INT, weft_attention_append_params, page),
     WEFT_FIELDS_END,
 };
 

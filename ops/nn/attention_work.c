@@ -47,6 +47,10 @@ static bool is_coded(const weft_call *call)
 static int64_t keys_of(const weft_call *call)
 {
     const int64_t n = call->in[1].shape.at[1];
+    if (call->op == &weft_op_attention_append) {
+        const int64_t page = ((const weft_attention_append_params *)call->params)->page;
+        return page > 0 ? page * call->in[APPEND_PAGES].shape.at[1] : n;
+    }
     return call->op == &weft_op_attention_pages ? n * call->in[is_coded(call) ? 7 : 3].shape.at[1]
                                                 : n;
 }

@@ -103,6 +103,13 @@ extern const weft_op weft_op_rope;
 /* Checks x, which is that input of the node, and the positions and frequencies after it. */
 bool weft__rope_infer(const weft_array *node, int x, weft_why *why);
 
+/* ---- attention_append.c --------------------------------------------------------------------- */
+
+enum { APPEND_PAGES = 8 }; /* the input with the pages */
+extern const weft_op weft_op_attention_append;
+/* The node's size of a page; 0: there are none, or it is another op. */
+int64_t weft__attention_append_page(const weft_array *node);
+
 /* ---- attention.c ---------------------------------------------------------------------------- */
 
 extern const weft_op weft_op_attention, weft_op_attention_codes;

@@ -19,11 +19,25 @@ typedef struct problem {
     masking mask;
     weft_dtype dtype, cache, places; /* 0: float32, that of q, int32 */
     int32_t start, lengths[2];
-    bool sliced; /* q, k and v are parts of one array */
-    bool held;   /* the caches are held, so they are copied */
+    bool sliced;  /* q, k and v are parts of one array */
+    bool held;    /* the caches are held, so they are copied */
+    int64_t page; /* > 0: the caches are pools of S tokens, of which each row has PAGES pages */
 } problem;
 
-enum { Q, KEYS, VALUES, V, K, POSITIONS, FREQUENCIES, START, FIXED, MOST = FIXED + 2, OUTPUTS = 4 };
+enum {
+    Q,
+    KEYS,
+    VALUES,
+    V,
+    K,
+    POSITIONS,
+    FREQUENCIES,
+    START,
+    FIXED,
+    MOST = FIXED + 3,
+    PAGES = 3,
+    OUTPUTS = 4
+};
 
 static const problem problems[] = {
     {"grouped heads", 1, 8, 2, 32, 32, 40, 16, .start = 17, .lengths = {18}},
@@ -47,6 +61,11 @@ static const problem problems[] = {
     {"a bias of heads", 1, 4, 2, 16, 16, 20, 8, .mask = FLOATS, .start = 6, .lengths = {20}},
     {"rows of other lengths, a start that is clipped", 2, 8, 2, 32, 32, 300, 16,
      .dtype = WEFT_BFLOAT16, .start = 1000, .lengths = {300, 7}, .sliced = true, .held = true},
+    {"pages", 2, 8, 2, 32, 32, 112, 16, .dtype = WEFT_BFLOAT16, .lengths = {37, 16}, .page = 16},
+    {"pages, chunks and a row that rests", 2, 4, 2, 32, 32, 1792, 16, .lengths = {700, 0},
+     .page = 256},
+    {"pages, odd sizes and a mask", 2, 6, 2, 7, 5, 28, 2, .mask = BOOLS, .lengths = {12, 5},
+     .page = 4, .sliced = true, .held = true},
     {"eight rows of wide heads", 1, 8, 1, 256, 256, 20, 128, .start = -3, .lengths = {3}},
 };
 
@@ -69,6 +88,22 @@ static weft_array *token(const problem *p, weft_dtype dtype, int64_t heads, int6
     return p->sliced ? x : weft_contiguous(x);
 }
 
+/* Adds the pages and the places of the tokens, by row the last of `lengths`. */
+static void make_pages(const problem *p, weft_array **in, int *n)
+{
+    int32_t table[2 * PAGES], places[2];
+    for (int32_t i = 0; i < 2 * PAGES; i++)
+        table[i] = 2 * PAGES - i; /* page 0 is nobody's */
+    for (int b = 0; b < 2; b++) {
+        const int64_t last = p->lengths[b] > 0 ? p->lengths[b] - 1 : 0;
+        places[b] = (int32_t)(table[b * PAGES + last / p->page] * p->page + last % p->page);
+        if (p->lengths[b] == 0) /* a row that rests */
+            places[b] = b;
+    }
+    in[START] = weft_from_data(places, WEFT_INT32, WEFT_DIMS(p->B));
+    in[(*n)++] = weft_from_data(table, WEFT_INT32, WEFT_DIMS(p->B, PAGES));
+}
+
 static int make_inputs(const problem *p, weft_array **in, weft_attention_append_params *params)
 {
     int n = FIXED;
@@ -76,18 +111,23 @@ static int make_inputs(const problem *p, weft_array **in, weft_attention_append_
     in[Q] = token(p, dtype_of(p), p->H, p->D);
     in[K] = token(p, cache, p->Hk, p->D);
     in[V] = token(p, cache, p->Hk, p->Dv);
-    in[KEYS] = both_draw(WEFT_DIMS(p->B, p->S, p->Hk, p->D), cache, -1, 1);
-    in[VALUES] = both_draw(WEFT_DIMS(p->B, p->S, p->Hk, p->Dv), cache, -1, 1);
+    const int64_t rows = p->page > 0 ? 1 : p->B;
+    in[KEYS] = both_draw(WEFT_DIMS(rows, p->S, p->Hk, p->D), cache, -1, 1);
+    in[VALUES] = both_draw(WEFT_DIMS(rows, p->S, p->Hk, p->Dv), cache, -1, 1);
     in[POSITIONS] = both_draw(p->B > 1 ? WEFT_DIMS(p->B, 1) : WEFT_DIMS(1),
                               p->places ? p->places : WEFT_INT32, 0, 500);
     in[FREQUENCIES] = both_draw(WEFT_DIMS(p->pairs), WEFT_FLOAT32, 0, 1);
     in[START] = weft_from_data(&p->start, WEFT_INT32, WEFT_DIMS(1));
+    if (p->page > 0)
+        make_pages(p, in, &n);
     if (p->mask == BOOLS)
-        in[n++] = both_draw(WEFT_DIMS(p->B, 1, 1, p->S), WEFT_BOOL, 0, 2);
+        in[n++] =
+            both_draw(WEFT_DIMS(p->B, 1, 1, p->page > 0 ? PAGES * p->page : p->S), WEFT_BOOL, 0, 2);
     if (p->mask == FLOATS)
         in[n++] = both_draw(WEFT_DIMS(1, p->H, 1, p->S), dtype_of(p), -2, 2);
     in[n++] = weft_from_data(p->lengths, WEFT_INT32, WEFT_DIMS(p->B));
     *params = p->params;
+    params->page = p->page;
     params->attention.scale = 0.3;
     params->attention.causal = params->attention.has_lengths = true;
     params->attention.has_mask = p->mask != NONE;
@@ -104,6 +144,25 @@ static void as_one(weft_array *const *in, int n, const weft_attention_append_par
         out[i] = weft_pick(y, i);
 }
 
+/* (B, 1, ...) written to a pool. */
+static weft_array *in_pool(weft_array *x, weft_array *token, weft_array *places)
+{
+    weft_array *tokens = weft_swapaxes(token, 0, 1);
+    weft_array *at = weft_reshape(places, WEFT_DIMS(1, weft_dim(tokens, 1), 1, 1));
+    at = weft_broadcast_to(at, weft_shape(tokens));
+    return both_apart(weft_put_along_axis(x, at, tokens, 1), true);
+}
+
+static weft_array *in_cache(weft_array *x, weft_array *token, weft_array *start)
+{
+    return both_apart(weft_slice_update(x, token, start, WEFT_DIMS(1)), true);
+}
+
+static weft_array *in_pages(weft_array *x, int64_t page)
+{
+    return weft_reshape(x, WEFT_DIMS(weft_dim(x, 1) / page, page, weft_dim(x, 2), weft_dim(x, 3)));
+}
+
 static void one_by_one(weft_array *const *in, int n, const weft_attention_append_params *params,
                        weft_array **out)
 {
@@ -113,10 +172,14 @@ static void one_by_one(weft_array *const *in, int n, const weft_attention_append
     weft_array *k = weft_rope(in[K], in[POSITIONS], in[FREQUENCIES], r->interleaved, r->amplitude);
     x[0] = both_apart(q, true);
     k = both_apart(k, true);
-    out[2] = x[1] = both_apart(weft_slice_update(in[KEYS], k, in[START], WEFT_DIMS(1)), true);
-    out[3] = x[2] = both_apart(weft_slice_update(in[VALUES], in[V], in[START], WEFT_DIMS(1)), true);
+    const int64_t page = params->page;
+    out[2] = (page > 0 ? in_pool : in_cache)(in[KEYS], k, in[START]);
+    out[3] = (page > 0 ? in_pool : in_cache)(in[VALUES], in[V], in[START]);
+    x[1] = page > 0 ? in_pages(out[2], page) : out[2];
+    x[2] = page > 0 ? in_pages(out[3], page) : out[3];
     memcpy(x + 3, in + FIXED, (size_t)(n - FIXED) * sizeof *x);
-    weft_array *y = weft_apply(weft_op_find("attention"), x, 3 + n - FIXED, &params->attention);
+    const weft_op *op = weft_op_find(page > 0 ? "attention_pages" : "attention");
+    weft_array *y = weft_apply(op, x, 3 + n - FIXED, &params->attention);
     out[0] = weft_pick(y, 0);
     out[1] = weft_pick(y, 1);
 }

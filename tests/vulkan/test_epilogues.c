@@ -333,7 +333,7 @@ static void a_layer_takes_few_launches(void)
     if (both_there()) {
         check_family("llama", 1, 7, 5); /* one launch for rotations, writes and attention */
         check_family("qwen3", 1, 10, 6);
-        check_family("llama", 4, 11, 7); /* keys and values are written in launches of their own */
+        check_family("llama", 4, 7, 5);
     }
 }
 

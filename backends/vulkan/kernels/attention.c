@@ -215,10 +215,18 @@ static attention forward_of(const weft_call *call)
     if (a.appends) {
         a.k = &call->out[2];
         a.v = &call->out[3];
-    } else if (mask > 3) {
-        a.pages = &call->in[3];
-        a.S *= a.pages->shape.at[1];
     }
+    if (mask > APPEND_FIXED) {
+        const weft_attention_append_params *append = call->params;
+        a.pages = &call->in[APPEND_FIXED];
+        a.page = append->page;
+        a.n_pages = a.S / a.page;
+    } else if (mask > 3 && !a.appends) {
+        a.pages = &call->in[3];
+        a.page = a.S;
+        a.n_pages = a.k->shape.at[0];
+    }
+    a.S = a.pages ? a.page * a.pages->shape.at[1] : a.S;
     return a;
 }
 
@@ -275,6 +283,8 @@ bool weft__vulkan_attention_append_fits(const weft_call *call)
            a->Dv > 0 && a->S > 0 && a->S < FAR && a->D <= ATTENTION_MOST_DIMS &&
            a->Dv <= ATTENTION_MOST_DIMS && a->params->causal && a->lengths &&
            weft_tensor_is_contiguous(a->lengths) &&
+           (!a->pages ||
+            (weft_tensor_is_contiguous(a->pages) && a->n_pages > 0 && a->k->shape.at[1] > 1)) &&
            shared * (int64_t)sizeof(float) <= weft__vulkan_shared(call);
 }
 
@@ -301,12 +311,6 @@ static bool is_packed(const weft_tensor *t)
            weft__vulkan_address_or_0(t) % 16 == 0;
 }
 
-/* Keys of a page; 0: they are not in pages. */
-static uint32_t page_of(const attention *a)
-{
-    return a->pages ? (uint32_t)a->k->shape.at[1] : 0;
-}
-
 static weft_status attend(const weft_call *call, const plan *p,
                           const attention_arguments *arguments)
 {
@@ -318,7 +322,7 @@ static weft_status attend(const weft_call *call, const plan *p,
         const int64_t line = packed ? a->Dv / piece_of(a->v) : a->Dv;
         uint32_t constants[FEW_CONSTANTS + APPEND_CONSTANTS] = {
             power_of_two(a->rows, 1, 8), a->D > 0 ? (uint32_t)a->D : 1,
-            power_of_two(line, packed ? 1 : 32, 256), packed, page_of(a)};
+            power_of_two(line, packed ? 1 : 32, 256), packed, (uint32_t)a->page};
         if (a->appends) {
             weft__vulkan_attention_append_constants(call, constants + FEW_CONSTANTS);
         }
@@ -331,7 +335,7 @@ static weft_status attend(const weft_call *call, const plan *p,
     }
     const uint32_t constants[] = {p->own, a->wide ? 2 : 4,
                                   (uint32_t)divide(a->Dv > 0 ? a->Dv : 1, ATTENTION_COLUMNS),
-                                  page_of(a)};
+                                  (uint32_t)a->page};
     return weft__vulkan_attention_launch(
         call, a, a->wide ? &weft__shader_attention_f64 : &weft__shader_attention, arguments,
         constants, 4, groups);
@@ -351,11 +355,12 @@ weft_status weft__vulkan_attention_forward(const weft_call *call)
         if (!arguments.d_o) {
             return weft_error_status();
         }
-    } else if (a->pages) {
+    }
+    if (a->pages) {
         arguments.dk = weft__vulkan_address_or_0(a->pages);
         arguments.d_o_at[0] = (uint32_t)a->pages->shape.at[1];
-        arguments.d_o_at[1] = (uint32_t)(a->k->shape.at[0] - 1);
-    } else if (weft__vulkan_attention_fits_cores(call, a, NULL)) {
+        arguments.d_o_at[1] = (uint32_t)(a->n_pages - 1);
+    } else if (!a->appends && weft__vulkan_attention_fits_cores(call, a, NULL)) {
         return weft__vulkan_attention_run_cores(call, a, &weft__shader_attention_cores, &arguments,
                                                 a->rows, false);
     }

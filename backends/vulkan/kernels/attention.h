@@ -31,6 +31,7 @@ typedef struct attention {
     const weft_attention_params *params;
     const weft_tensor *q, *k, *v, *mask, *lengths;
     const weft_tensor *pages; /* NULL: none */
+    int64_t page, n_pages;    /* keys of a page, and pages of the pool */
     bool appends;             /* of attention_append: k and v are the caches that it writes */
     int64_t B, L, S, H, Hk, G, D, Dv;
     int64_t rows;  /* L G */
@@ -57,6 +58,7 @@ uint32_t weft__vulkan_attention_own(const attention *a, int64_t items, int64_t w
 
 /* attention_append.c: the operands of attention_append that attention lacks. */
 enum { APPEND_V = 3, APPEND_K, APPEND_POSITIONS, APPEND_FREQUENCIES, APPEND_START, APPEND_FIXED };
+/* With pages, those are input APPEND_FIXED. */
 enum { APPEND_CONSTANTS = 3 };
 /* Copies the caches that are not overwritten, and records the operands; 0: failed. */
 uint64_t weft__vulkan_attention_append_record(const weft_call *call);

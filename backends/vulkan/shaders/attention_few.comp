@@ -51,12 +51,9 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Token
 
 shared real key_of_token[WIDTH];
 shared real cosines[WIDTH], sines[WIDTH];
-int place; // of the token in the cache
-
-bool is_token(int key)
-{
-    return key == place;
-}
+uint place;                       // of the token in the cache, or in the pool with all pages
+uint key_of_place, value_of_place; // its elements there
+#define IS_TOKEN(key) ((key) == key_of_place)
 
 real key_element(uint d)
 {
@@ -68,9 +65,12 @@ uint value_start(int b, int hk)
     return uint(b) * TOKEN.v_at[0] + uint(hk) * TOKEN.v_at[1];
 }
 
-void load_key(int b, int hk)
+void load_key(const View k, const View v, int b, int hk)
 {
-    place = int(clipped_place(TOKEN.start, START_TYPE, 0u, uint(p.at.S) - 1u));
+    uint last = PAGED ? (LAST + 1u) * PAGE - 1u : uint(p.at.S) - 1u;
+    place = clipped_place(TOKEN.start, START_TYPE, PAGED ? uint(b) : 0u, last);
+    key_of_place = place_of(k, false, place);
+    value_of_place = place_of(v, false, place);
     for (uint pair = t; pair < TOKEN.pairs; pair += 256u) {
         uint at = uint(b) * TOKEN.positions_at;
         real angle = angle_of(TOKEN.positions, at, TOKEN.frequencies, pair);
@@ -106,31 +106,41 @@ void rotate_token()
     barrier();
 }
 
+// The chunk of the token; 0 if it is in none of the row's pages.
+int chunk_of_token(const View k)
+{
+    uint key = place;
+    for (uint i = 0u; PAGED && i < PAGES; i++) {
+        if (TABLE.at[k.across + i] == place / PAGE) {
+            key = i * PAGE + place % PAGE;
+            break;
+        }
+        key = 0u;
+    }
+    return int(key) / p.at.chunk;
+}
+
 // Nothing else writes there, and only this workgroup reads there, before.
 void append_token(const View k, const View v, int chunk, int b, int hk)
 {
     barrier();
-    if (place / p.at.chunk != chunk) {
+    if (chunk_of_token(k) != chunk) {
         return;
     }
-    uint key = place_in(k, false, uint(place)), value = place_in(v, false, uint(place));
     for (uint d = t; d < uint(p.at.D); d += 256u) {
-        store_real(k.at, K_TYPE, key + d, key_of_token[d]);
+        store_real(k.at, K_TYPE, key_of_place + d, key_of_token[d]);
     }
     for (uint d = t; d < uint(p.at.Dv); d += 256u) {
         uint from = value_start(b, hk) + d;
         if (V_TYPE == FLOAT32) {
-            Words(v.at).at[value + d] = Words(TOKEN.v).at[from];
+            Words(v.at).at[value_of_place + d] = Words(TOKEN.v).at[from];
         } else {
-            Halves(v.at).at[value + d] = Halves(TOKEN.v).at[from];
+            Halves(v.at).at[value_of_place + d] = Halves(TOKEN.v).at[from];
         }
     }
 }
 #else
-bool is_token(int key)
-{
-    return false;
-}
+#define IS_TOKEN(key) false
 
 real key_element(uint d)
 {
@@ -164,9 +174,9 @@ real seen_score(uint row, int key, uint place, int b, int hk)
 
 real part[ROWS]; // partial products of a key with the queries, of this invocation
 
-// own: the key is the token's.
-void multiply_elements(const View k, uint start, bool own)
+void multiply_elements(const View k, uint start)
 {
+    bool own = IS_TOKEN(start);
     for (uint d = t % LANES; d < uint(p.at.D); d += LANES) {
         real x = own ? key_element(d) : load_real(k.at, K_TYPE, start + d);
         for (uint r = 0u; r < ROWS; r++) {
@@ -180,8 +190,9 @@ const uint K_PIECE = K_TYPE == FLOAT32 ? 4 : 8, V_PIECE = V_TYPE == FLOAT32 ? 4 
 const uint K_PIECES = (WIDTH / K_PIECE + LANES - 1) / LANES; // pieces per invocation
 const uint K_KEPT = K_PIECES > 0 ? K_PIECES : 1;
 
-void multiply_pieces(const View k, uint start, bool own)
+void multiply_pieces(const View k, uint start)
 {
+    bool own = IS_TOKEN(start);
     uvec4 pieces[K_KEPT];
     [[unroll]] for (uint i = 0u; i < K_PIECES; i++) {
         const uint d = (t % LANES + i * LANES) * K_PIECE;
@@ -210,15 +221,15 @@ void multiply_pieces(const View k, uint start, bool own)
 }
 #endif
 
-void multiply_key(const View k, uint start, bool own)
+void multiply_key(const View k, uint start)
 {
 #ifndef WIDE
     if (PACKED) {
-        multiply_pieces(k, start, own);
+        multiply_pieces(k, start);
         return;
     }
 #endif
-    multiply_elements(k, start, own);
+    multiply_elements(k, start);
 }
 
 void score_keys(const View k, int from, int n, int b, int hk)
@@ -229,7 +240,7 @@ void score_keys(const View k, int from, int n, int b, int hk)
         }
         int key = from + k0 + int(t / LANES);
         if (key < from + n) {
-            multiply_key(k, place_in(k, false, uint(key)), is_token(key));
+            multiply_key(k, place_in(k, false, uint(key)));
         }
         barrier();
         for (uint r = 0u; r < ROWS; r++) {
@@ -290,9 +301,10 @@ void sum_values(const View v, int from, int n, uint c0, int b, int hk)
     }
     uint column = c0 + t % LINE;
     for (uint k = t / LINE; column < uint(p.at.Dv) && k < uint(n); k += 256u / LINE) {
-        real x = load_real(v.at, V_TYPE, place_in(v, false, uint(from) + k) + column);
+        uint start = place_in(v, false, uint(from) + k);
+        real x = load_real(v.at, V_TYPE, start + column);
 #ifdef APPEND
-        if (is_token(from + int(k))) {
+        if (start == value_of_place) {
             x = load_real(TOKEN.v, V_TYPE, value_start(b, hk) + column);
         }
 #endif
@@ -350,10 +362,10 @@ void sum_value_pieces(const View v, int from, int n, int b, int hk, int chunk)
         uvec4 pieces[VALUE_LOADS];
         [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
             const uint k = min(first + i * step, uint(n) - 1u);
-            pieces[i] = load_piece(v.at, V_TYPE, true,
-                                   int(place_in(v, false, uint(from) + k) + column), V_PIECE);
+            const uint start = place_in(v, false, uint(from) + k);
+            pieces[i] = load_piece(v.at, V_TYPE, true, int(start + column), V_PIECE);
 #ifdef APPEND
-            if (is_token(from + int(k))) {
+            if (start == value_of_place) {
                 pieces[i] = own;
             }
 #endif
@@ -410,7 +422,7 @@ void main()
     int n = max(to - from, 0);
     View k = keys_of_row(p.at.k, p.at.k_at, b, hk), v = keys_of_row(p.at.v, p.at.v_at, b, hk);
 #ifdef APPEND
-    load_key(b, hk);
+    load_key(k, v, b, hk);
     load_queries(rows_of(p.at.q, p.at.q_at, b, hk));
     rotate_token();
 #else
