@@ -1,16 +1,19 @@
 /* tests/bench/cores.c -- matrix products on matrix cores by each tile: TFLOP/s of the device, from
  * its own timestamps, for the table in backends/vulkan/kernels/core_tiles.c.
  *
- *     bench_cores [DEVICE [all|adapters|chosen|sums|attention [TYPE]]]
+ *     bench_cores [DEVICE [all|adapters|chosen|sums|rows|attention [TYPE]]]
  *
  * all (default): every tile for square products; adapters: every tile for products of LoRA of rank
  * 16 and of 16 rows, the bytes that they read and write once in GB/s; chosen: the tile that the
  * table chooses, for shapes of models and adapters, and what products take without matrix cores for
  * comparison with WEFT_VULKAN_DISABLE=matrix; sums: sums of products (linear_sum) of LoRA of rank
- * 16, TFLOP/s by the chosen tile (0x0) and by each of the largest ones; attention: causal, of 4 x
- * 32 heads of 128, visible pairs counted, forward and the gradient alone. TYPE: bfloat16 (default)
- * or float16.
+ * 16, TFLOP/s by the chosen tile (0x0) and by each of the largest ones; rows: chains of products
+ * of 16 and 64 rows by each tile for narrow ones, microseconds, GB/s, and microseconds with an
+ * adapter; attention: causal, of 4 x 32 heads of 128, visible pairs counted, forward and the
+ * gradient alone. TYPE: bfloat16 (default) or float16.
  */
+#include <math.h>
+
 #include "backends/vulkan/kernels/product_plan.h"
 #include "tests/bench/bench.h"
 #include "weft/op_params.h"
@@ -210,6 +213,70 @@ static void sums(void)
     }
 }
 
+/* Microseconds of a product in a chain of them that read different weights, (N, K) and (K, N) in
+ * turn; with `rank`, of a sum with the product of an adapter. */
+static double in_chain(int64_t M, int64_t N, int64_t K, int64_t rank)
+{
+    enum { MOST = 96, ROOM = 1 << 30 };
+    const weft_linear_sum_params params = {.transposed = false};
+    const int64_t fit = ROOM / (2 * N * K);
+    const int n = fit > MOST ? MOST : fit < 8 ? 8 : (int)fit / 2 * 2;
+    double times[RUNS];
+    weft_array *w[MOST], *b[MOST];
+    weft_scope_open();
+    for (int i = 0; i < n; i++) {
+        const int64_t from = i % 2 ? N : K, to = i % 2 ? K : N;
+        const double most = sqrt(3.0 / (double)from);
+        w[i] = weft_random_uniform(NULL, WEFT_DIMS(to, from), -most, most, dtype);
+        b[i] = rank ? make(to, rank) : NULL;
+        check(weft_eval(w[i]));
+    }
+    weft_array *x = make(M, K), *h = rank ? make(M, rank) : NULL;
+    for (int run = -2; run < RUNS; run++) {
+        weft_array *y = x;
+        weft_scope_open();
+        for (int i = 0; i < n; i++) {
+            weft_array *in[] = {y, w[i], h, b[i]};
+            y = rank ? weft_apply(weft_op_find("linear_sum"), in, 4, &params)
+                     : weft_matmul(y, weft_swapaxes(w[i], 0, 1));
+        }
+        const double us = device_us(&y, 1) / n;
+        if (run >= 0)
+            times[run] = us;
+        weft_scope_close(NULL);
+    }
+    check(weft_device_profile(device, false));
+    for (int i = 0; rank && i < n; i++)
+        weft_drop(b[i]);
+    weft_drop(x);
+    weft_drop(h);
+    weft_scope_close(NULL);
+    return median(times, RUNS);
+}
+
+static void rows(void)
+{
+    static const int64_t shapes[][2] = {{2048, 2048}, {512, 2048},  {8192, 2048},
+                                        {4096, 4096}, {1024, 4096}, {14336, 4096}};
+    const core_tile *tiles;
+    const int n = weft__product_core_tiles(WEFT__VULKAN_CORES_NVIDIA, &tiles);
+    for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
+        const int64_t M = i % 2 ? 64 : 16, N = shapes[i / 2][0], K = shapes[i / 2][1];
+        for (int t = -1; t < n; t++) {
+            if (t >= 0 && (!tiles[t].narrow || tiles[t].rows > M))
+                continue;
+            weft__product_force_core_tile(t < 0 ? NULL : &tiles[t]);
+            const double us = in_chain(M, N, K, 0);
+            printf("%dx%dx%d,%s,NT,%lld,%lld,%lld,%.1f,%.0f,%.1f\n", t < 0 ? 0 : tiles[t].rows,
+                   t < 0 ? 0 : tiles[t].columns, t < 0 ? 0 : tiles[t].terms, weft_dtype_name(dtype),
+                   (long long)M, (long long)N, (long long)K, us,
+                   2e-3 * (double)(N * K + M * (N + K)) / us, in_chain(M, N, K, 16));
+            fflush(stdout);
+        }
+        weft__product_force_core_tile(NULL);
+    }
+}
+
 /* Milliseconds of the device for an op in the arrays' evaluation, which may have copies too. */
 static double time_of(const char *op, weft_array **arrays, int n)
 {
@@ -275,6 +342,8 @@ int main(int argc, char **argv)
         chosen();
     else if (argc > 2 && strcmp(argv[2], "sums") == 0)
         sums();
+    else if (argc > 2 && strcmp(argv[2], "rows") == 0)
+        rows();
     else if (argc > 2 && strcmp(argv[2], "attention") == 0) {
         attention(4, 4096, 32, 32, 128);
         attention(4, 1024, 32, 8, 128);

@@ -79,7 +79,7 @@ static double rounding(weft_dtype dtype)
 /* Whether matrix cores compute the sum in one launch: with matrices of the dtype itself. */
 static bool is_one_launch(const sum *s)
 {
-    bool fits = s->rows >= (s->encoding ? 256 : 64) && s->columns % 8 == 0;
+    bool fits = s->rows >= (s->encoding ? 256 : 9) && s->columns % 8 == 0;
     for (int i = 0; i < MOST_PAIRS; i++)
         fits = fits && s->terms[i] % 8 == 0;
     const weft__vulkan_device *d = weft_device_state(weft_device_get("vulkan"));
@@ -139,6 +139,9 @@ static void sums_are_those_of_float64(void)
         {.rows = 128, .columns = 128, .terms = {16, 128}},
         {.rows = 64, .columns = 64, .terms = {16, 16}},
         {.rows = 65, .columns = 40, .terms = {128, 16}, .bias = true},
+        {.rows = 64, .columns = 72, .terms = {2056, 16}},
+        {.rows = 16, .columns = 2048, .terms = {1600, 16}},
+        {.rows = 9, .columns = 40, .terms = {136, 8, 104, 16, 72}, .bias = true},
         {.rows = 3, .columns = 64, .terms = {64, 16}},
         {.rows = 80, .columns = 33, .terms = {24, 5}},
     };
@@ -183,8 +186,7 @@ static void sums_by_every_tile(void)
             sum s = sums[k & 1];
             s.transposed = k & 2;
             s.dtype = dtypes[1 + (k >> 2)];
-            if (tiles[i].split == 1 && !tiles[i].a_by_row &&
-                (s.transposed || !tiles[i].b_by_column))
+            if (!tiles[i].a_by_row && (s.transposed || !tiles[i].b_by_column))
                 check_sum(&s);
         }
     }

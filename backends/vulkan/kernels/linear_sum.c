@@ -8,9 +8,9 @@
 
 enum {
     MOST_PAIRS = 8,
-    LONG = 32,                /* products of fewer terms fit in one step of every tile */
-    LEAST_ROWS = 64,          /* the fewest rows of a sum in one launch */
-    DECODED_ROWS = 256,       /* the same if weights are decoded */
+    LONG = 32,          /* products of fewer terms fit in one step of every tile */
+    LEAST_ROWS = 9,     /* the fewest rows of a sum in one launch: vector shaders take fewer */
+    DECODED_ROWS = 256, /* the same if weights are decoded */
     DECODED_ROOM = 192 << 20, /* most bytes of decoded weights */
 };
 
@@ -131,7 +131,11 @@ int64_t weft__vulkan_linear_sum_workspace(const weft_call *call)
 {
     products s;
     int64_t most = 0;
+    product_plan plan;
     products_of(call, 0, &s);
+    if (plan_of(call, &s, &plan) && weft__product_has_sums(&plan)) {
+        most = plan.parts * plan.p.rows * plan.p.columns * (int64_t)sizeof(float);
+    }
     for (int i = 0; i < s.n; i++) {
         const int64_t bytes = weft__vulkan_product_workspace(call, &s.all[i]);
         most = bytes > most ? bytes : most;

@@ -374,7 +374,10 @@ static product_push push_of(const product_plan *plan, uint64_t workspace)
         push.a = plan->records;
         push.terms = (uint32_t)plan->n_products;
     }
-    push.chunk = plan->parts > 1 ? (uint32_t)plan->chunk : push.terms > 0 ? push.terms : 1;
+    push.chunk = plan->n_products > 0 ? (uint32_t)plan->parts
+                 : plan->parts > 1    ? (uint32_t)plan->chunk
+                 : push.terms > 0     ? push.terms
+                                      : 1;
     if (p->norm.on) {
         push.norm.groups = (uint32_t)plan->groups;
         memcpy(push.norm.weight, &p->norm.weight, sizeof push.norm.weight);

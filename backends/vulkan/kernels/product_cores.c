@@ -7,8 +7,10 @@ enum {
     PIECE = 8,          /* elements per load */
     PANEL = 8,          /* tiles in a column before the next column of tiles begins */
     LEAST_PART = 256,   /* terms */
-    NARROW = 32,        /* most rows or columns for which subgroups divide the terms */
-    LEAST_SPLIT = 64,   /* fewest terms that subgroups divide */
+    FEW_ROWS = 64,      /* most rows, */
+    FEW_COLUMNS = 32,   /* or columns, of narrow products */
+    LEAST_NARROW = 64,  /* fewest terms of them */
+    ADDING = 16000,     /* the time of the launch that adds parts, in units of time_of */
     MOST_SUMS = 1 << 24 /* elements of all partial results together */
 };
 
@@ -31,11 +33,10 @@ static int64_t line_size(const weft__vulkan_product *p, bool by_term, int64_t ot
     return by_term ? p->terms : other;
 }
 
-/* Whether to use tiles whose subgroups divide the terms: the product is as long as reading its
- * operands. */
+/* Whether the product takes as long as reading its operands. */
 static bool is_narrow(const weft__vulkan_product *p)
 {
-    return (p->rows <= NARROW || p->columns <= NARROW) && p->terms >= LEAST_SPLIT;
+    return (p->rows <= FEW_ROWS || p->columns <= FEW_COLUMNS) && p->terms >= LEAST_NARROW;
 }
 
 static bool fits(const product_plan *plan)
@@ -93,7 +94,9 @@ static void divide(product_plan *plan, int64_t wanted)
     }
 }
 
-static void take_tile(product_plan *plan, const core_tile *t, const weft__vulkan_cores *cores)
+/* divided: the terms may be, to keep all multiprocessors busy. */
+static void take_tile(product_plan *plan, const core_tile *t, const weft__vulkan_cores *cores,
+                      bool divided)
 {
     plan->core = *t;
     if (plan->p.terms <= 16) {
@@ -105,9 +108,9 @@ static void take_tile(product_plan *plan, const core_tile *t, const weft__vulkan
                    ceil_div(plan->p.columns, t->columns);
     plan->parts = 1;
     plan->chunk = plan->p.terms;
-    if (plan->groups > 0 && plan->groups < cores->processors && plan->n_products == 0 &&
-        plan->by_item == NOT_BY_ITEM) {
-        divide(plan, (t->split > 1 ? 1 : 2) * (int64_t)cores->processors);
+    if (divided && plan->groups > 0 && plan->groups < cores->processors &&
+        (t->narrow || plan->n_products == 0) && plan->by_item == NOT_BY_ITEM) {
+        divide(plan, (t->narrow ? 1 : 2) * (int64_t)cores->processors);
     }
 }
 
@@ -122,15 +125,22 @@ static double time_of(const product_plan *plan, const weft__vulkan_cores *cores)
                                     ceil_div(plan->p.columns, t->columns)
                               : 0;
     const int64_t rounds = ceil_div(plan->groups * plan->parts - empty, cores->processors);
-    const double sums = plan->parts > 1 ? 1.1 : 1;
+    const double sums = plan->parts > 1 && !t->narrow ? 1.1 : 1,
+                 adding = plan->parts > 1 && t->narrow ? ADDING : 0;
     const bool by_sum_rate = plan->n_products > 0 && weft__product_is_by_term(&plan->p.b);
-    return sums * (double)rounds * t->rows * t->columns * (double)(plan->chunk + t->extra) /
-           (by_sum_rate ? t->sum_rate : t->rate);
+    return adding + sums * (double)rounds * t->rows * t->columns *
+                        (double)(plan->chunk + t->extra) / (by_sum_rate ? t->sum_rate : t->rate);
 }
 
-/* Takes the fastest tile; split: among those whose subgroups divide the terms, or else among the
- * others. False: no tile can run. */
-static bool choose_among(product_plan *plan, const weft__vulkan_cores *cores, bool split)
+/* Whether half of a tile of more than the fewest columns would be empty. */
+static bool is_empty_half(const core_tile *t, const weft__vulkan_product *p)
+{
+    return t->columns > 16 && t->columns >= 2 * p->columns;
+}
+
+/* Takes the fastest tile among those for narrow products or the others, and the better of dividing
+ * the terms of a narrow one or not. False: no tile can run. */
+static bool choose_among(product_plan *plan, const weft__vulkan_cores *cores, bool narrow)
 {
     product_plan best = *plan;
     const bool a_by_term = weft__product_is_by_term(&plan->p.a),
@@ -140,17 +150,18 @@ static bool choose_among(product_plan *plan, const weft__vulkan_cores *cores, bo
     const int n = forced ? 1 : weft__product_core_tiles(cores->kind, &tiles);
     for (int i = 0; i < n; i++) {
         const core_tile *t = forced ? forced : &tiles[i];
-        if ((!forced && (t->split > 1) != split) ||
-            !can_run(t, plan->p.a.dtype, a_by_term, b_by_term, cores) ||
-            (t->split > 1 && plan->n_products > 0)) {
+        if ((!forced && (t->narrow != narrow || (narrow && is_empty_half(t, &plan->p)))) ||
+            !can_run(t, plan->p.a.dtype, a_by_term, b_by_term, cores)) {
             continue;
         }
-        product_plan tried = *plan;
-        take_tile(&tried, t, cores);
-        const double time = time_of(&tried, cores);
-        if (least < 0 || time < least) {
-            least = time;
-            best = tried;
+        for (int divided = t->narrow && !forced ? 0 : 1; divided < 2; divided++) {
+            product_plan tried = *plan;
+            take_tile(&tried, t, cores, divided);
+            const double time = time_of(&tried, cores);
+            if (least < 0 || time < least) {
+                least = time;
+                best = tried;
+            }
         }
     }
     *plan = best;
@@ -222,7 +233,8 @@ void weft__product_cores_launch(const product_plan *plan, const weft__vulkan_cor
                                   p->columns % PIECE == 0 && p->bias % residual_bytes == 0,
                                   t->split,
                                   plan->n_products > 0,
-                                  plan->by_item};
+                                  plan->by_item,
+                                  plan->n_products > 0 && (t->split > 1 || plan->parts > 1)};
     launch->shader = weft__vulkan_module_for(&weft__shader_product_cores, p->a.dtype);
     launch->subgroup = cores->subgroup;
     launch->n_constants = sizeof constants / sizeof *constants;

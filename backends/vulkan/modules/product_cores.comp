@@ -49,6 +49,8 @@ layout(constant_id = 19) const uint SPLIT = 1;
 layout(constant_id = 20) const bool SUM = false;
 // Products of segments (products.glsl): the operands' lines that are items are read by their order.
 layout(constant_id = 21) const uint BY_ITEM = NOT_BY_ITEM;
+// The terms of each product of a sum are divided: among subgroups, and among p.chunk parts.
+layout(constant_id = 22) const bool APART = false;
 
 struct Factors {
     Words a, b;
@@ -399,6 +401,50 @@ void add_products(uvec2 first, uint row, uint column)
     }
 }
 
+// The terms that each of `shares` takes of `all`: whole steps.
+uint share_of(uint all, uint shares)
+{
+    return ((all + BK - 1u) / BK + shares - 1u) / shares * BK;
+}
+
+// Adds the terms k to `end`, which begin() was called for, in as many steps as `each` terms need. All
+// subgroups take as many, also those without terms: in Mesa's software driver subgroupBarrier()
+// waits for the whole workgroup.
+void add_terms(uvec2 first, uint row, uint column, uint k, uint end, uint each)
+{
+    const bool edges = EDGES || APART, whole = SPLIT == 1 && !APART;
+    if (whole || k < end) {
+        fetch_terms(edges, first, less(end, k));
+    }
+    for (uint done = 0u; done < each; done += BK) {
+        const bool any = whole || k < end;
+        wait_for_loaders();
+        if (any) {
+            keep();
+        }
+        wait_for_loaders();
+        if (k + BK < end) {
+            fetch_terms(edges, first, end - k - BK);
+        }
+        if (any) {
+            multiply(row, column, BK);
+        }
+        k += BK;
+    }
+}
+
+// Adds this subgroup's and part's terms of all products of a sum.
+void add_shares(uvec2 first, uint row, uint column, uint part)
+{
+    uint own = part * SPLIT + (SPLIT > 1 ? gl_SubgroupID : 0u);
+    for (uint i = 0u; i < p.terms; i++) {
+        Factors f = Records(p.a).at[i];
+        uint each = share_of(f.terms, SPLIT * p.chunk), k = own * each;
+        begin(f.a, f.b, uvec2(0u), first, k, f.a_line, f.b_line);
+        add_terms(first, row, column, k, min(k + each, f.terms), each);
+    }
+}
+
 ivec2 origin_of(uint batch)
 {
     return BY_ITEM == ROWS_BY_ITEM ? ivec2(0, int(segment.matrix) * p.b_batch[0]) : batch_at(batch);
@@ -426,7 +472,7 @@ void begin_segment(uint i)
 void main()
 {
     uint down = (p.rows + BM - 1u) / BM, across = (p.columns + BN - 1u) / BN, tiles = down * across;
-    uint group = p.first_group + group_index(), parts = part_count();
+    uint group = p.first_group + group_index(), parts = APART ? p.chunk : part_count();
     uint part = group / tiles % parts, batch = group / tiles / parts;
     if (batch >= p.batches) {
         return;
@@ -444,39 +490,22 @@ void main()
         end = each = segment.count;
     }
     if (SPLIT > 1) {
-        each = ((each + BK - 1u) / BK + SPLIT - 1u) / SPLIT * BK;
+        each = share_of(each, SPLIT);
         k += gl_SubgroupID * each;
         end = min(k + each, end);
     }
     uint row = SPLIT > 1 ? 0u : gl_SubgroupID / ACROSS * ROWS;
     uint column = SPLIT > 1 ? 0u : gl_SubgroupID % ACROSS * COLUMNS;
     clear_sums();
-    if (SUM) {
+    if (APART) {
+        add_shares(first, row, column, part);
+    } else if (SUM) {
         add_products(first, row, column);
     } else {
         ivec2 origin = origin_of(batch);
         begin(p.a, p.b, uvec2(origin), first, k, uint(A_BY_TERM ? p.a_row : p.a_term),
               uint(B_BY_TERM ? p.b_column : p.b_term));
-        if (SPLIT == 1 || k < end) {
-            fetch_terms(EDGES, first, less(end, k));
-        }
-        // All subgroups take as many steps, also those without terms: in Mesa's software driver
-        // subgroupBarrier() waits for the whole workgroup.
-        for (uint done = 0u; done < each; done += BK) {
-            const bool any = SPLIT == 1 || k < end;
-            wait_for_loaders();
-            if (any) {
-                keep();
-            }
-            wait_for_loaders();
-            if (k + BK < end) {
-                fetch_terms(EDGES, first, end - k - BK);
-            }
-            if (any) {
-                multiply(row, column, BK);
-            }
-            k += BK;
-        }
+        add_terms(first, row, column, k, end, each);
     }
     if (SPLIT > 1) {
         store_split(y_at(batch, part), first.x, first.y);
