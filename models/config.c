@@ -211,6 +211,8 @@ bool weft_config_bool(const weft_config *config, const char *key, bool fallback)
 {
     const weft__json at = weft__config_at(config, key);
     bool value = fallback;
+    if (weft__config_is_null(config, key))
+        return false;
     return at.value && weft__json_as_bool(&at, &value) == WEFT_OK ? value : fallback;
 }
 
@@ -223,7 +225,7 @@ const char *weft_config_string(const weft_config *config, const char *key, const
 
 /* ---- structs -------------------------------------------------------------------------------- */
 
-static void put_fallback(const weft_config_field *field, void *out)
+static void put_fallback(const weft_config *config, const weft_config_field *field, void *out)
 {
     switch (field->type) {
     case WEFT_CONFIG_INT:
@@ -233,7 +235,7 @@ static void put_fallback(const weft_config_field *field, void *out)
         *(double *)out = field->fallback;
         break;
     case WEFT_CONFIG_BOOL:
-        *(bool *)out = field->fallback != 0;
+        *(bool *)out = weft_config_bool(config, field->name, field->fallback != 0);
         break;
     case WEFT_CONFIG_STRING:
         *(const char **)out = field->text;
@@ -273,7 +275,7 @@ weft_status weft_config_read(const weft_config *config, const weft_config_field 
         if (at.value == NULL && field->required) {
             weft__text_format(&problems, "%s%s is missing", problems.n ? "; " : "", field->name);
         } else if (at.value == NULL) {
-            put_fallback(field, member);
+            put_fallback(config, field, member);
         } else if (put_value(field, &at, member) != WEFT_OK) {
             weft__text_format(&problems, "%s%s: expected %s, got %s", problems.n ? "; " : "",
                               field->name, type_name(field->type), weft__json_type_name(at.value));

@@ -15,14 +15,14 @@ weft_status weft__config_rope_object(const weft_config *config, weft__json *out)
     if (out->value == NULL)
         return WEFT_OK;
     weft_status status = weft__json_as_object(out);
-    weft__json full = {0};
+    weft__json full = {0}, sliding = {0};
     if (status == WEFT_OK)
         status = weft__json_find(out, "full_attention", &full);
-    if (status == WEFT_OK && full.value) {
+    if (status == WEFT_OK)
+        status = weft__json_find(out, "sliding_attention", &sliding);
+    if (full.value || sliding.value)
         *out = full;
-        status = weft__json_as_object(out);
-    }
-    return status;
+    return status == WEFT_OK && full.value ? weft__json_as_object(out) : status;
 }
 
 static weft_status read_list(const weft__json *object, const char *key, double **out, int64_t *n)
@@ -187,11 +187,13 @@ static weft_status read_numbers(const weft__json *object, weft_rope_options *o)
                         o->kind == WEFT_ROPE_YARN || o->kind == WEFT_ROPE_DYNAMIC;
     if (status == WEFT_OK && scaled && o->factor == 0)
         status = weft__json_fail(object, WEFT_INVALID, "factor is missing");
-    bool truncate = true;
+    bool truncate = !json_object_object_get_ex(object->value, "truncate", NULL); /* null: false */
     if (status == WEFT_OK)
         status = weft__json_find_bool(object, "truncate", &truncate);
     if (status == WEFT_OK)
         status = read_original_length(object, o);
+    if (o->kind == WEFT_ROPE_LLAMA3 && o->original_max_position == 0)
+        o->original_max_position = o->max_position; /* others' default in weft_rope_options */
     if (status == WEFT_OK && o->kind == WEFT_ROPE_LLAMA3 && o->low_freq_factor > 0 &&
         o->high_freq_factor > 0 && o->high_freq_factor <= o->low_freq_factor)
         status = weft__json_fail(object, WEFT_INVALID,

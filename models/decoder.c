@@ -53,6 +53,11 @@ static bool depends_on_length(const weft_rope_options *rope)
     return rope->kind == WEFT_ROPE_DYNAMIC || rope->kind == WEFT_ROPE_LONGROPE;
 }
 
+static bool is_proportional(const weft__decoder_config *c)
+{
+    return c->rotation && c->rotation->kind == WEFT_ROPE_PROPORTIONAL;
+}
+
 static weft_status read_rotation(const weft_config *config, const weft__decoder_config *c,
                                  const weft__layer *layers, bool sliding, weft_rope_options *out)
 {
@@ -61,15 +66,23 @@ static weft_status read_rotation(const weft_config *config, const weft__decoder_
         if ((layers[i].window > 0) == sliding)
             head_dim = layers[i].head_dim;
     }
-    if (sliding)
-        return weft__config_sliding_rope(config, head_dim, c->theta, c->sliding_theta, out);
-    const weft_status status = weft_config_rope(config, head_dim, c->theta, out);
-    if (status == WEFT_OK && c->proportional > 0 && !weft_config_has(config, "rope_parameters") &&
-        !weft_config_has(config, "rope_scaling")) {
-        out->kind = WEFT_ROPE_PROPORTIONAL;
-        out->partial = c->proportional;
+    const bool absent = c->rotation && !weft_config_has(config, "rope_parameters") &&
+                        !weft_config_has(config, "rope_scaling");
+    const double sliding_theta = is_proportional(c) && !absent ? 0 : c->sliding_theta;
+    const weft_status status =
+        sliding ? weft__config_sliding_rope(config, head_dim, c->theta, sliding_theta, out)
+                : weft_config_rope(config, head_dim, c->theta, out);
+    if (status == WEFT_OK && out->kind == WEFT_ROPE_LLAMA3 && out->original_max_position == 0)
+        return weft_fail(WEFT_INVALID, "%s: original_max_position_embeddings is missing",
+                         weft_config_where(config));
+    if (status == WEFT_OK && absent && !(sliding && sliding_theta > 0)) {
+        const weft_rope_options read = *out;
+        *out = *c->rotation;
+        out->head_dim = head_dim;
+        out->max_position = read.max_position;
+        out->theta = out->theta > 0 ? out->theta : read.theta;
     }
-    if (status == WEFT_OK && out->partial == 0)
+    if (status == WEFT_OK && out->partial == 0 && !sliding)
         out->partial = c->partial_rotary_factor;
     return status;
 }
@@ -81,7 +94,9 @@ static weft_status check_partial(const weft_config *config, const weft__decoder_
 {
     const bool whole =
         rope->partial == 0 || (int64_t)(rope->partial * (double)rope->head_dim) == rope->head_dim;
-    if (whole || c->partial_rotary_factor > 0 || weft_config_has(config, "rope_dimension_count"))
+    const bool known =
+        c->partial_rotary_factor > 0 && !(is_proportional(c) && rope->kind == WEFT_ROPE_DEFAULT);
+    if (whole || known || weft_config_has(config, "rope_dimension_count"))
         return WEFT_OK;
     if (rope->kind != WEFT_ROPE_DEFAULT)
         return weft_fail(WEFT_UNSUPPORTED,

@@ -54,7 +54,9 @@ typedef struct weft__decoder_config {
     const char *hidden_act;
     double theta;                 /* if config.json has none */
     double partial_rotary_factor; /* likewise; 0: the family always rotates the whole head */
-    double proportional; /* the share of a proportional rotation without rope_parameters; 0: none */
+    /* Without rope_parameters and rope_scaling; theta 0: as read. NULL: not scaled. A family whose
+     * one is proportional ignores the share of a default rotation. */
+    const weft_rope_options *rotation;
     double sliding_theta;   /* for layers with a window, without scaling; 0: as the others, unless
                              * rope_parameters distinguishes them */
     double attention_scale; /* of the scores; 0: 1 / sqrt(head_dim) */

@@ -37,8 +37,8 @@ WEFT_API const char *weft_config_where(const weft_config *config) WEFT_NONNULL(1
 
 /* Whether a key is there and not null. */
 WEFT_API bool weft_config_has(const weft_config *config, const char *key);
-/* The value of a key, or `fallback` if it is absent or of another type. A string belongs to the
- * config. */
+/* The value of a key, or `fallback` if it is absent, null or of another type; a null bool is false,
+ * as in Python. A string belongs to the config. */
 WEFT_API int64_t weft_config_int(const weft_config *config, const char *key, int64_t fallback);
 WEFT_API double weft_config_double(const weft_config *config, const char *key, double fallback);
 WEFT_API bool weft_config_bool(const weft_config *config, const char *key, bool fallback);
@@ -58,7 +58,7 @@ typedef struct weft_config_field {
     weft_config_type type;
     size_t offset;
     bool required;
-    double fallback; /* when absent */
+    double fallback; /* when absent or null; a null bool is false */
     const char *text;
 } weft_config_field;
 

@@ -551,13 +551,17 @@ static const weft__gguf_arch gguf = {
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .size = sizeof(gemma4_config),
-    .defaults = &(const gemma4_config){.decoder = {.theta = 1e6,
-                                                   .partial_rotary_factor = 1,
-                                                   .sliding_theta = 1e4,
-                                                   .proportional = 0.25,
-                                                   .qk_norm = true,
-                                                   .attention_scale = 1}}
-                     .decoder,
+    .defaults =
+        &(const gemma4_config){
+            .decoder = {.theta = 1e6,
+                        .partial_rotary_factor = 1,
+                        .sliding_theta = 1e4,
+                        .rotation = &(const weft_rope_options){.kind = WEFT_ROPE_PROPORTIONAL,
+                                                               .theta = 1e6,
+                                                               .partial = 0.25},
+                        .qk_norm = true,
+                        .attention_scale = 1}}
+             .decoder,
     .finish = finish,
     .windows = WEFT__WINDOW_PATTERN,
     .architecture = &architecture,

@@ -42,7 +42,10 @@ static const weft__tensor_name names[] = {
 static weft_status read_rope(weft__gguf_reader *r)
 {
     const weft_status status = weft__gguf_add_rotation(r);
-    if (status != WEFT_OK || !(weft__gguf_number(r, "rope.scaling.factor", 0) > 0))
+    const bool scaled = weft__gguf_number(r, "rope.scaling.factor", 0) > 0;
+    if (status == WEFT_OK && !scaled)
+        weft__text_format(&r->out, ",\"rope_scaling\":{\"rope_type\":\"default\"}");
+    if (status != WEFT_OK || !scaled)
         return status;
     weft__text_format(&r->out, ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"truncate\":false");
     weft__gguf_add_yarn(r);
@@ -78,9 +81,13 @@ static weft_status write(weft__gguf_facts *f)
                : weft__gguf_refuse(f, "another swiglu_alpha or swiglu_limit");
 }
 
+static const weft_rope_options yarn = {
+    .kind = WEFT_ROPE_YARN, .factor = 32, .original_max_position = 4096, .no_truncate = true};
+
 static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults = &(const weft__decoder_config){.theta = 150000,
+                                              .rotation = &yarn,
                                               .sliding_window_pattern = 2,
                                               .sinks = true,
                                               .norm_topk_prob = true,

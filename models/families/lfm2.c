@@ -359,14 +359,18 @@ static weft_status third_finish(const weft_config *config, weft__decoder_config 
 static const weft__family third = {
     WEFT__FIELDS(third_fields),
     .size = sizeof(lfm2_config),
-    .defaults = &(const lfm2_config){.decoder = {.theta = 1e6,
-                                                 .sliding_theta = 1e4,
-                                                 .proportional = 0.5,
-                                                 .partial_rotary_factor = 1,
-                                                 .qk_norm = true,
-                                                 .full_attention_interval = 1,
-                                                 .linear_type = "conv"}}
-                     .decoder,
+    .defaults =
+        &(const lfm2_config){
+            .decoder = {.theta = 1e6,
+                        .sliding_theta = 1e4,
+                        .rotation = &(const weft_rope_options){.kind = WEFT_ROPE_PROPORTIONAL,
+                                                               .theta = 1e6,
+                                                               .partial = 0.5},
+                        .partial_rotary_factor = 1,
+                        .qk_norm = true,
+                        .full_attention_interval = 1,
+                        .linear_type = "conv"}}
+             .decoder,
     .architecture = &third_architecture,
     .finish = third_finish,
     .stored_parts = third_stored_parts,

@@ -9,12 +9,22 @@ static const weft_config_field fields[] = {
     WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window, 0),
 };
 
+static const weft_rope_options yarn = {.kind = WEFT_ROPE_YARN,
+                                       .theta = 1e6,
+                                       .factor = 16,
+                                       .original_max_position = 16384,
+                                       .mscale = 1,
+                                       .mscale_all_dim = 1};
+
 static weft_status finish(const weft_config *config, weft__decoder_config *c)
 {
     weft__json rope;
     weft_status status = weft__config_rope_object(config, &rope);
-    if (status == WEFT_OK && rope.value == NULL)
-        return weft_fail(WEFT_INVALID, "%s: rope_parameters is missing", weft_config_where(config));
+    if (status == WEFT_OK && rope.value == NULL) {
+        c->query_beta = 0.1;
+        c->query_period = yarn.original_max_position;
+        return WEFT_OK;
+    }
     if (status == WEFT_OK)
         status = weft__json_find_number(&rope, "llama_4_scaling_beta", &c->query_beta);
     if (status == WEFT_OK)
@@ -62,7 +72,7 @@ static weft_status write_scaling(weft__gguf_facts *f, const weft_rope_options *o
 
 static const weft__family own = {
     WEFT__FIELDS(fields),
-    .defaults = &(const weft__decoder_config){.theta = 10000},
+    .defaults = &(const weft__decoder_config){.theta = 10000, .rotation = &yarn},
     .finish = finish,
     .windows = WEFT__WINDOW_ALL,
     .gguf = &(const weft__gguf_arch){.name = "mistral3",

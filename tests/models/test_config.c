@@ -77,8 +77,13 @@ static void structs_are_filled_by_name(void)
     CHECK_EQ_INT(s.width, 64);
     CHECK_EQ_INT(s.depth, 12);
     CHECK_CLOSE(s.eps, 1, 0);
-    CHECK(s.flag);
+    CHECK(s.flag && weft_config_bool(c, "flag", true));
     CHECK_STR(s.kind, "plain");
+    weft_config_free(c);
+    c = parse("{\"width\":64,\"eps\":1,\"depth\":null,\"flag\":null}");
+    CHECK_OK(weft_config_read(c, fields, N_FIELDS, &s));
+    CHECK_EQ_INT(s.depth, 12);
+    CHECK(!s.flag && !weft_config_bool(c, "flag", true)); /* as in Python */
     weft_config_free(c);
     c = parse("{\"width\":\"64\",\"depth\":1.5,\"flag\":1,\"kind\":[]}");
     CHECK_STATUS(weft_config_read(c, fields, N_FIELDS, &s), WEFT_INVALID);

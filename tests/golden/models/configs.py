@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).parent
 SHARES = [{"partial_rotary_factor": 0.5}, {"rope_parameters": {"rope_theta": 5000.0, "rope_type": "default",
                                                               "partial_rotary_factor": 0.25}}]
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 1e4}
+MINISTRAL = {"model_type": "ministral3", "architectures": ["Ministral3ForCausalLM"], "sliding_window": None}
 # What config.json says in the older style, or with keys of the family's own.
 RELATIVES = [
     ("olmo3", {"rope_theta": 500000.0, "layer_types": None, "rope_scaling": {
@@ -45,6 +46,21 @@ RELATIVES = [
     ("mixtral", {"rms_norm_eps": None}, []),
     ("lfm3", {}, ["rope_parameters"]),
     ("gemma4-dense", {}, ["rope_parameters"]),
+    ("gpt-oss", {}, ["rope_parameters"]),
+    ("mistral", MINISTRAL, ["rope_parameters", "rope_scaling", "rope_theta"]),
+    # Parts of the rotation that are absent, and null as a bool.
+    ("llama", {"max_position_embeddings": 64, "rope_parameters": {
+        "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}},
+     []),
+    ("olmo3", {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "full_attention": None,
+                                   "sliding_attention": {"rope_type": "default", "rope_theta": 5e5}}}, []),
+    ("lfm3", {"rope_parameters": {"full_attention": {"rope_theta": 5000.0, "partial_rotary_factor": 0.5},
+                                  "sliding_attention": {"rope_type": "default"}}}, []),
+    ("gemma4-dense", {"rope_parameters": {
+        "full_attention": {"rope_theta": 5000.0, "partial_rotary_factor": 0.25},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}, []),
+    ("mistral", {**MINISTRAL, "rope_parameters": {**YARN, "truncate": None, "llama_4_scaling_beta": 0.1}}, []),
+    ("falcon-h1-norm", {"mamba_norm_before_gate": None}, []),
 ]
 FIXTURES = ["llama", "mistral", "qwen2", "qwen3"]
 
@@ -87,10 +103,11 @@ def main():
                 "hunyuan_v1_dense": "HunYuanDenseV1", "smollm3": "SmolLM3", "granite": "Granite",
                 "exaone4-hybrid": "Exaone4", "cohere2": "Cohere2", "lfm2": "Lfm2", "lfm3": "Lfm3", "mixtral": "Mixtral",
                 "granite4": "GraniteMoeHybrid", "falcon-h1": "FalconH1",
-                "gemma4-dense": "Gemma4"}[base]
+                "gemma4-dense": "Gemma4", "gpt-oss": "GptOss",
+                "falcon-h1-norm": "FalconH1"}[base]
         config["architectures"] = [name + "ForCausalLM"]
         config.update(changes)
-        config = {k: v for k, v in config.items() if v is not None or k == "sliding_window"}
+        config = {k: v for k, v in config.items() if v is not None or k in ("sliding_window", "mamba_norm_before_gate")}
         ids = [(7 * i + 3) % (config["vocab_size"] - 3) + 3 for i in range(30)]
         case = {"fixture": base, "config": config, "ids": ids}
         try:

@@ -93,6 +93,23 @@ def changes(config, r):
             yield f"{key} null", lambda c, key=key: c.update({key: None})
 
 
+def everywhere(config, path=()):
+    """The paths of all keys, also of those in objects."""
+    for key, value in config.items():
+        yield (*path, key)
+        if isinstance(value, dict):
+            yield from everywhere(value, (*path, key))
+
+
+def edited(config, path, null):
+    for key in path[:-1]:
+        config = config[key]
+    if null:
+        config[path[-1]] = None
+    else:
+        config.pop(path[-1])
+
+
 def shapes(path, name):
     config = AutoConfig.from_pretrained(path)
     with torch.device("meta"):
@@ -147,6 +164,35 @@ def config(weft, model, folder, r, seed):
             off_alone, said = now()
             text += f"\n    {what}: {off_alone:.1e} {said}" if off_alone > LIMIT else ""
     return off, text
+
+
+@torch.no_grad()
+def keys(weft, model, folder, r, seed):
+    """Each key of config.json removed and each null, one at a time, also those that only the class has:
+    `weft` computes what transformers does, or refuses the file."""
+    path, name = Path(folder) / "config.json", model.config.model_type
+    whole = json.loads(json.dumps(model.config.to_dict())) | json.loads(path.read_text())
+    path.write_text(json.dumps(whole))
+    original, first, ids = path.read_text(), shapes(folder, name), tokens(model.config, seed, (1, 8))
+    worst, said, tried, refused = 0, "", 0, []
+    for at in everywhere(whole):
+        if at[0] in ("model_type", "architectures", "dtype", "return_dict"):
+            continue
+        for null in (False, True):
+            path.write_text(original)
+            what = f"{'.'.join(at)} {'null' if null else 'absent'}"
+            if not try_change(path, lambda c: edited(c, at, null), name, first, ids):
+                continue
+            tried += 1
+            try:
+                off, more = logits(weft, reload(folder, name), folder, r, seed)
+            except RuntimeError as error:
+                refused.append(f"{what}: {str(error).split('config.json: ')[-1][-160:]}")
+                continue
+            worst = max(worst, off)
+            said += f"\n    {what}: {off:.1e} {more}" if off > LIMIT else ""
+    path.write_text(original)
+    return worst, said + f"; {tried} changes" + "".join(f"\n    refused {line}" for line in refused)
 
 
 # ---- decoding and training -------------------------------------------------------------------------
@@ -245,4 +291,4 @@ def gguf(weft, model, folder, r, seed):
     return (0 if off <= limit else off), f"; llama.cpp {off:.1e}"
 
 
-CHECKS = {f.__name__: f for f in (logits, config, greedy, lora, gguf)}
+CHECKS = {f.__name__: f for f in (logits, config, keys, greedy, lora, gguf)}

@@ -1,6 +1,6 @@
 """Draws small configurations of every family and compares `weft` with transformers.
 
-    python tests/golden/models/variants.py build/cli/weft [--check logits|config|greedy|lora|gguf]
+    python tests/golden/models/variants.py build/cli/weft [--check logits|config|keys|greedy|lora|gguf]
         [--seed N] [--number N] [FAMILY...]
 
 Sizes, norms, activations, biases, rotations, windows, experts and layers' kinds are drawn; parameters
@@ -333,14 +333,18 @@ def olmo2(r):
 
 
 def olmo3(r):
-    c = sizes(r, free=False)
-    return c | windowed(r, c) | flags(r, "attention_bias")
+    c = sizes(r, rope=False, free=False)
+    D = c["hidden_size"] // c["num_attention_heads"]
+    return c | windowed(r, c) | flags(r, "attention_bias") | {
+        "rope_parameters": {"full_attention": rotation(r, D), "sliding_attention": rotation(r, D, ())}}
 
 
 def phi3(r):
-    c = sizes(r, kinds=(), free=False)
-    c["rope_parameters"]["partial_rotary_factor"] = r.choice([0.5, 1.0])
-    return c | {"sliding_window": r.choice([None, 5])}
+    c, share = sizes(r, rope=False, free=False), r.choice([0.5, 1.0])
+    D = c["hidden_size"] // c["num_attention_heads"]
+    rope = rotation(r, int(D * share), ("longrope",)) | {"partial_rotary_factor": share}
+    return c | {"sliding_window": r.choice([None, 5]), "rope_parameters": rope,
+                "original_max_position_embeddings": r.choice([16, 64])}
 
 
 def seed_oss(r):
