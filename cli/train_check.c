@@ -140,7 +140,9 @@ static const cli_rule rules[] = {
     {"val-split !val-split=0 batches", NULL, "--val-split is for --data without --val-data"},
     {"batches", has_several_ranks,
      "--batches makes one update of each batch: it is for one process"},
-    {"dry-run", has_several_ranks, "--dry-run is for one process: every rank takes as much memory"},
+    {"dry-run", has_several_ranks,
+     "--dry-run is for one process: every rank takes as much memory, less "
+     "the optimizer's states of the others"},
     {"", reads_input_in_ranks,
      "--data - is for one process: the launcher gives standard input to rank 0 alone"},
     {"batches accumulate !accumulate=1", NULL,

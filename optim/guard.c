@@ -50,10 +50,12 @@ static optim_guard make_guard(weft_array *norm, weft_array *loss, weft_array *fa
     return guard;
 }
 
-static weft_status set(weft_optim *o, weft_array *const *gradients, weft_array *loss,
-                       weft_array *factor, double clip, weft_array **shared, optim_changes *c)
+static weft_status set(weft_optim *o, weft_array *const *gradients, weft_array *norm,
+                       weft_array *loss, weft_array *factor, double clip, weft_array **shared,
+                       optim_changes *c)
 {
-    weft_array *norm = weft_global_norm(gradients, o->n);
+    if (norm == NULL)
+        norm = weft_global_norm(gradients, o->n);
     optim_guard guard = make_guard(norm, loss, factor, clip);
     weft__optim_collect(o, gradients, shared, &guard, c);
     weft__optim_change(c, &o->norm, norm);
@@ -62,8 +64,8 @@ static weft_status set(weft_optim *o, weft_array *const *gradients, weft_array *
     return weft_update(c->slots, c->values, c->n);
 }
 
-weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_array *loss,
-                            weft_array *factor, double clip)
+weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_array *norm,
+                            weft_array *loss, weft_array *factor, double clip)
 {
     const size_t most = (size_t)o->n_slots + 2;
     optim_changes c = {.slots = weft_calloc(most, sizeof *c.slots),
@@ -73,7 +75,7 @@ weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_ar
     if (c.slots && c.values && shared) {
         weft_device *before = weft__optim_on_cpu();
         weft_scope_open_lean();
-        status = set(o, gradients, loss, factor, clip, shared, &c);
+        status = set(o, gradients, norm, loss, factor, clip, shared, &c);
         weft_scope_close(NULL);
         weft_set_default_device(before);
     } else {
@@ -117,11 +119,11 @@ void weft__optim_results(weft_optim *o, weft_array **slots[2])
     slots[1] = &o->norm;
 }
 
-weft_status weft_optim_apply(weft_optim *optimizer, weft_array *const *gradients,
-                             weft_optim_call *call)
+weft_status weft__optim_apply(weft_optim *o, weft_array *const *gradients, weft_array *norm,
+                              weft_optim_call *call)
 {
     call->applied = false;
-    if (optimizer->every > 0)
+    if (o->every > 0)
         return weft_fail(WEFT_INVALID, "optimizer: weft_optim_apply takes the gradients of a whole "
                                        "update, and this one accumulates");
     if (!(call->clip >= 0))
@@ -131,10 +133,16 @@ weft_status weft_optim_apply(weft_optim *optimizer, weft_array *const *gradients
     weft_device *before = weft__optim_on_cpu();
     weft_scope_open_lean();
     weft_array *factor = weft_scalar(call->lr_factor, WEFT_FLOAT64);
-    weft_status status = weft__optim_set(optimizer, gradients, call->loss, factor, call->clip);
+    weft_status status = weft__optim_set(o, gradients, norm, call->loss, factor, call->clip);
     weft_scope_close(NULL);
     weft_set_default_device(before);
     if (status == WEFT_OK)
-        status = weft__optim_read(optimizer, call->loss != NULL, call);
+        status = weft__optim_read(o, call->loss != NULL, call);
     return status;
+}
+
+weft_status weft_optim_apply(weft_optim *optimizer, weft_array *const *gradients,
+                             weft_optim_call *call)
+{
+    return weft__optim_apply(optimizer, gradients, NULL, call);
 }

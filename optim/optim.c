@@ -55,8 +55,9 @@ static weft_dtype state_dtype(const optim_group *g, int i, const weft_array *par
     return own != 0 ? own : wide ? WEFT_FLOAT64 : WEFT_FLOAT32;
 }
 
-/* Creates zero state on the parameter's device, and the master copy. */
-static weft_status start_state(optim_parameter *p, const optim_group *g)
+/* Creates zero state on the parameter's device, and the master copy, which is zero as well if
+ * another rank updates the parameter. */
+static weft_status start_state(optim_parameter *p, const optim_group *g, bool own)
 {
     weft_array *array = *p->slot;
     weft_device *before = weft_default_device();
@@ -67,11 +68,12 @@ static weft_status start_state(optim_parameter *p, const optim_group *g)
         if (g->type->state_shape == NULL || g->type->state_shape(g->options, i, &shape))
             status = weft_set(&p->state[i], weft_zeros(shape, state_dtype(g, i, array)));
     }
-    weft_set_default_device(before);
     const weft_dtype dtype = weft_dtype_of(array);
     if (status == WEFT_OK && weft_dtype_size(dtype) == 2 &&
         !(g->type->rounds && dtype == WEFT_BFLOAT16))
-        status = weft_set(&p->master, weft_astype(array, WEFT_FLOAT32));
+        status = weft_set(&p->master, own ? weft_astype(array, WEFT_FLOAT32)
+                                          : weft_zeros(weft_shape(array), WEFT_FLOAT32));
+    weft_set_default_device(before);
     return status;
 }
 
@@ -93,28 +95,32 @@ static weft_status start_parameter(weft_optim *o, int i, const weft_nn_slots *fr
     p->group = group_for(groups, o->n_groups, p->path, array);
     if (p->group < 0)
         return weft_fail(WEFT_INVALID, "optimizer: %s: no group takes it", p->path);
-    return start_state(p, &o->groups[p->group]);
+    return start_state(p, &o->groups[p->group], p->owner == o->rank);
 }
 
 static weft_status start(weft_optim *o, const weft_nn_slots *parameters,
-                         const weft_optim_group *groups)
+                         const weft_optim_group *groups, const int *owners)
 {
     weft_device *before = weft__optim_on_cpu();
     weft_status status = weft_set(&o->step, weft_scalar_int(0, WEFT_INT64));
     for (int i = 0; status == WEFT_OK && i < o->n_groups; i++)
         status = weft__optim_group_start(&o->groups[i], &groups[i], i);
     weft_set_default_device(before);
-    for (int i = 0; status == WEFT_OK && i < o->n; i++)
+    for (int i = 0; status == WEFT_OK && i < o->n; i++) {
+        o->parameters[i].owner = owners ? owners[i] : o->rank;
         status = start_parameter(o, i, parameters, groups);
+    }
     if (status == WEFT_OK)
         status = weft__optim_list(o);
-    for (int i = o->n; status == WEFT_OK && i < o->n_slots; i++)
-        status = weft_eval(*o->slots[i]);
+    for (int i = o->n; status == WEFT_OK && i < o->n_slots; i++) {
+        if (o->owners[i] == WEFT__EVERY_RANK || o->owners[i] == o->rank)
+            status = weft_eval(*o->slots[i]);
+    }
     return status;
 }
 
-weft_status weft_optim_new(const weft_nn_slots *parameters, const weft_optim_group *groups,
-                           int n_groups, weft_optim **out)
+weft_status weft__optim_new_share(const weft_nn_slots *parameters, const weft_optim_group *groups,
+                                  int n_groups, const int *owners, int rank, weft_optim **out)
 {
     *out = NULL;
     weft_optim *o = weft_calloc(1, sizeof *o);
@@ -126,8 +132,9 @@ weft_status weft_optim_new(const weft_nn_slots *parameters, const weft_optim_gro
     if (o->parameters && o->groups) {
         o->n = parameters->n;
         o->n_groups = n_groups;
+        o->rank = rank;
         weft_scope_open_lean();
-        status = start(o, parameters, groups);
+        status = start(o, parameters, groups, owners);
         weft_scope_close(NULL);
     } else {
         weft__out_of_memory("optimizer", NULL);
@@ -136,6 +143,25 @@ weft_status weft_optim_new(const weft_nn_slots *parameters, const weft_optim_gro
         *out = o;
     else
         weft_optim_free(o);
+    return status;
+}
+
+weft_status weft_optim_new(const weft_nn_slots *parameters, const weft_optim_group *groups,
+                           int n_groups, weft_optim **out)
+{
+    return weft__optim_new_share(parameters, groups, n_groups, NULL, 0, out);
+}
+
+weft_status weft__optim_release(weft_optim *o)
+{
+    weft_status status = WEFT_OK;
+    weft_scope_open_lean();
+    for (int i = 0; status == WEFT_OK && i < o->n; i++) {
+        optim_parameter *p = &o->parameters[i];
+        if (p->owner != o->rank)
+            status = start_state(p, &o->groups[p->group], false);
+    }
+    weft_scope_close(NULL);
     return status;
 }
 

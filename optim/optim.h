@@ -21,6 +21,7 @@ typedef struct optim_parameter {
     weft_array **slot; /* the caller's */
     char *path;
     int group;
+    int owner; /* the rank that updates it; elsewhere its state is zeros that are never computed */
     weft_array *state[WEFT_OPTIM_STATES];
     weft_array *master; /* NULL: the parameter has more than 16 bits, or its type rounds it */
     weft_array *sum;    /* of gradients; NULL without accumulation */
@@ -28,6 +29,7 @@ typedef struct optim_parameter {
 
 struct weft_optim {
     int n, n_groups;
+    int rank; /* this process */
     optim_parameter *parameters;
     optim_group *groups;
     weft_array *step;        /* int64 0-d */
@@ -39,6 +41,7 @@ struct weft_optim {
     int n_slots;
     weft_array ***slots;
     char **names;
+    int *owners; /* per slot: the rank with the value; WEFT__EVERY_RANK */
 };
 
 /* optim/clip.c: a number on each of several devices. */
@@ -50,6 +53,17 @@ typedef struct weft__per_device {
 
 /* The element of the device; NULL until the caller sets it. */
 weft_array **weft__number_on(weft__per_device *all, const weft_device *device);
+
+/* optim/optim.c: optimizers of several ranks, of which each updates some of the parameters and has
+ * their state. weft__optim_new_share: weft_optim_new where rank owners[i] updates parameter i;
+ * NULL: this one all. Updates get NULL for the gradients of other ranks. weft__optim_owners: who
+ * has the value of each of weft_optim_slots. weft__optim_release: drops the state of other ranks,
+ * which a checkpoint needed. */
+enum { WEFT__EVERY_RANK = -1 };
+weft_status weft__optim_new_share(const weft_nn_slots *parameters, const weft_optim_group *groups,
+                                  int n_groups, const int *owners, int rank, weft_optim **out);
+const int *weft__optim_owners(const weft_optim *o);
+weft_status weft__optim_release(weft_optim *o);
 
 /* The slots that a call sets, and their new values. */
 typedef struct optim_changes {
@@ -72,12 +86,15 @@ weft_array *weft__optim_scale(optim_guard *guard, weft_device *device);
 weft_array *weft__optim_finite(optim_guard *guard, weft_device *device);
 weft_array *weft__optim_guarded(optim_guard *guard, weft_array *value, weft_array *old);
 
-/* optim/guard.c: weft_optim_apply in parts, for compiled functions. weft__optim_set sets parameters
- * and state from gradients and the 0-d float64 factor of the learning rates (loss may be NULL).
- * weft__optim_read reads the result. weft__optim_results returns the two slots with loss and norm
- * of the latest update, which weft_optim_state does not include. */
-weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_array *loss,
-                            weft_array *factor, double clip);
+/* optim/guard.c: weft_optim_apply with the norm of the gradients, those of other ranks included
+ * (float32 0-d; NULL: computed here), and in parts, for compiled functions. weft__optim_set sets
+ * parameters and state from gradients and the 0-d float64 factor of the learning rates (loss may be
+ * NULL). weft__optim_read reads the result. weft__optim_results returns the two slots with loss and
+ * norm of the latest update, which weft_optim_state does not include. */
+weft_status weft__optim_apply(weft_optim *o, weft_array *const *gradients, weft_array *norm,
+                              weft_optim_call *call);
+weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_array *norm,
+                            weft_array *loss, weft_array *factor, double clip);
 weft_status weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_call *call);
 void weft__optim_results(weft_optim *o, weft_array **slots[2]);
 

@@ -6,11 +6,12 @@
 
 /* ---- slots ---------------------------------------------------------------------------------- */
 
-static weft_status list(weft_optim *o, weft_array **slot, char *name)
+static weft_status list(weft_optim *o, weft_array **slot, int owner, char *name)
 {
     if (name == NULL)
         return weft__out_of_memory("optimizer", NULL);
     o->slots[o->n_slots] = slot;
+    o->owners[o->n_slots] = owner;
     o->names[o->n_slots++] = name;
     return WEFT_OK;
 }
@@ -21,12 +22,13 @@ static weft_status list_parameter(weft_optim *o, optim_parameter *p)
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < WEFT_OPTIM_STATES; i++) {
         if (p->state[i])
-            status = list(o, &p->state[i], weft_format("%s.%s", p->path, type->states[i]));
+            status =
+                list(o, &p->state[i], p->owner, weft_format("%s.%s", p->path, type->states[i]));
     }
     if (status == WEFT_OK && p->master)
-        status = list(o, &p->master, weft_format("%s.master", p->path));
+        status = list(o, &p->master, p->owner, weft_format("%s.master", p->path));
     if (status == WEFT_OK && p->sum)
-        status = list(o, &p->sum, weft_format("%s.gradient", p->path));
+        status = list(o, &p->sum, p->owner, weft_format("%s.gradient", p->path));
     return status;
 }
 
@@ -36,8 +38,10 @@ void weft__optim_unlist(weft_optim *o)
         weft_free(o->names[i]);
     weft_free(o->names);
     weft_free(o->slots);
+    weft_free(o->owners);
     o->names = NULL;
     o->slots = NULL;
+    o->owners = NULL;
     o->n_slots = 0;
 }
 
@@ -47,17 +51,19 @@ weft_status weft__optim_list(weft_optim *o)
     weft__optim_unlist(o);
     o->slots = weft_calloc(most, sizeof *o->slots);
     o->names = weft_calloc(most, sizeof *o->names);
-    if (o->slots == NULL || o->names == NULL)
+    o->owners = weft_calloc(most, sizeof *o->owners);
+    if (o->slots == NULL || o->names == NULL || o->owners == NULL)
         return weft__out_of_memory("optimizer", NULL);
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < o->n; i++)
-        status = list(o, o->parameters[i].slot, weft_strdup(o->parameters[i].path));
+        status =
+            list(o, o->parameters[i].slot, WEFT__EVERY_RANK, weft_strdup(o->parameters[i].path));
     if (status == WEFT_OK)
-        status = list(o, &o->step, weft_strdup("step"));
+        status = list(o, &o->step, WEFT__EVERY_RANK, weft_strdup("step"));
     if (status == WEFT_OK && o->seen)
-        status = list(o, &o->seen, weft_strdup("accumulated"));
+        status = list(o, &o->seen, WEFT__EVERY_RANK, weft_strdup("accumulated"));
     for (int i = 0; status == WEFT_OK && i < o->n_groups; i++)
-        status = list(o, &o->groups[i].lr,
+        status = list(o, &o->groups[i].lr, WEFT__EVERY_RANK,
                       i == 0 ? weft_strdup("learning_rate") : weft_format("learning_rate.%d", i));
     for (int i = 0; status == WEFT_OK && i < o->n; i++)
         status = list_parameter(o, &o->parameters[i]);
@@ -73,6 +79,11 @@ weft_array ***weft_optim_slots(weft_optim *optimizer, int *n)
 const char *const *weft_optim_slot_names(const weft_optim *optimizer)
 {
     return (const char *const *)optimizer->names;
+}
+
+const int *weft__optim_owners(const weft_optim *o)
+{
+    return o->owners;
 }
 
 weft_array ***weft_optim_state(weft_optim *optimizer, int *n)
@@ -108,9 +119,10 @@ static bool same_shape(const weft_array *a, const weft_array *b)
     return x.n == y.n && memcmp(x.at, y.at, (size_t)x.n * sizeof x.at[0]) == 0;
 }
 
-/* The file's tensor for a slot, copied to the device of the slot's array. */
+/* The file's tensor for a slot: copied to the device of the slot's array or, for another rank, left
+ * in the file. */
 static weft_status load_one(const weft_safetensors *file, const char *what, const char *name,
-                            weft_array *now, weft_array **out)
+                            weft_array *now, bool own, weft_array **out)
 {
     const int at = weft_safetensors_find(file, name);
     if (at < 0)
@@ -125,7 +137,7 @@ static weft_status load_one(const weft_safetensors *file, const char *what, cons
                          what, name, weft_dtype_name(weft_dtype_of(now)), weft_ndim(now),
                          (long long)weft_size(now), weft_dtype_name(weft_dtype_of(found)),
                          weft_ndim(found), (long long)weft_size(found));
-    *out = weft_copy(weft_to(found, weft_device_of(now)));
+    *out = own ? weft_copy(weft_to(found, weft_device_of(now))) : found;
     return WEFT_OK;
 }
 
@@ -149,8 +161,11 @@ static weft_status load(weft_optim *o, const char *what, int first, const weft_s
 {
     const int n = o->n_slots - first;
     weft_status status = WEFT_OK;
-    for (int i = 0; status == WEFT_OK && i < n; i++)
-        status = load_one(file, what, o->names[first + i], *o->slots[first + i], &values[i]);
+    for (int i = 0; status == WEFT_OK && i < n; i++) {
+        const int owner = o->owners[first + i];
+        status = load_one(file, what, o->names[first + i], *o->slots[first + i],
+                          owner == WEFT__EVERY_RANK || owner == o->rank, &values[i]);
+    }
     /* The counts are equal and all were found, so there are no others. */
     if (status == WEFT_OK && weft_safetensors_count(file) != n)
         status = expect_nothing_else(o, what, first, file);

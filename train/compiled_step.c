@@ -51,7 +51,7 @@ static int update(void *context, weft_array *const *in, int n_in, weft_array **o
     (void)room;
     out[0] = differentiate(t, in);
     if (weft_ok(out[0]) &&
-        weft__optim_set(t->optimizer, t->gradients, out[0], in[FACTOR], t->o.clip) != WEFT_OK)
+        weft__optim_set(t->optimizer, t->gradients, NULL, out[0], in[FACTOR], t->o.clip) != WEFT_OK)
         out[0] = weft_error_array("%s", weft_error_message());
     return 1;
 }

@@ -7,7 +7,7 @@
 #include "core/failure.h"
 #include "core/hash.h"
 #include "nn/lora.h"
-#include "train/adapter/adapter.h"
+#include "optim/optim.h"
 #include "train/parallel/parallel.h"
 #include "train/rollout.h"
 #include "weft/transforms.h"
@@ -114,81 +114,6 @@ static void fill_defaults(weft_trainer_options *o)
         o->data_name = "";
 }
 
-/* Sets a bool option of the optimizer. Used if the caller passes no optimizer options. */
-static void set_bool(const weft_optim_type *type, const char *name, void *options)
-{
-    for (const weft_field *f = type->fields; f && f->type != WEFT_FIELD_END; f++) {
-        if (strcmp(f->name, name) == 0)
-            *(bool *)((char *)options + f->offset) = true;
-    }
-}
-
-static void set_decay(const weft_optim_type *type, double decay, void *options)
-{
-    for (const weft_field *f = type->fields; f && f->type != WEFT_FIELD_END && decay != 0; f++) {
-        if (strcmp(f->name, "weight_decay") == 0)
-            *(double *)((char *)options + f->offset) = decay;
-    }
-}
-
-/* The seed of an optimizer that draws random numbers, unless its options have one. */
-static void set_seed(const weft_optim_type *type, uint64_t seed, void *options)
-{
-    for (const weft_field *f = type->fields; f && f->type != WEFT_FIELD_END; f++) {
-        int64_t *at = (int64_t *)((char *)options + f->offset);
-        if (strcmp(f->name, "seed") == 0 && *at == 0)
-            *at = (int64_t)(seed & INT64_MAX);
-    }
-}
-
-/* The weight decay for the optimizer's options. A negative value means zero; it is passed on as it
- * is if the default is not zero. */
-static double decay_of(const weft_trainer_options *o)
-{
-    double standard = 0;
-    for (const weft_field *f = o->optimizer->fields; f && f->type != WEFT_FIELD_END; f++) {
-        if (strcmp(f->name, "weight_decay") == 0 && o->optimizer->defaults)
-            memcpy(&standard, (const char *)o->optimizer->defaults + f->offset, sizeof standard);
-    }
-    return o->weight_decay < 0 && standard == 0 ? 0 : o->weight_decay;
-}
-
-/* The filter of the first group: all parameters or, with LoRA+, all but lora_B. */
-static bool is_plain(void *context, const char *path, const weft_array *parameter)
-{
-    (void)parameter;
-    return *(const double *)context == 1 || !weft__adapter_is_suffix(path, "lora_B");
-}
-
-static weft_status make_optimizer(weft_trainer *t)
-{
-    const weft_trainer_options *o = &t->o;
-    void *options = weft_calloc(1, o->optimizer->options_size + 1);
-    if (options == NULL)
-        return weft__out_of_memory("trainer", NULL);
-    if (o->optimizer_options) {
-        memcpy(options, o->optimizer_options, o->optimizer->options_size);
-    } else {
-        set_bool(o->optimizer, "bias_correction", options);
-        set_bool(o->optimizer, "no_relative_step", options);
-        set_bool(o->optimizer, "no_scale_parameter", options);
-    }
-    set_decay(o->optimizer, decay_of(o), options);
-    set_seed(o->optimizer, o->seed, options);
-    const weft_optim_group groups[] = {
-        {.type = o->optimizer,
-         .options = options,
-         .learning_rate = o->lr,
-         .filter = is_plain,
-         .context = (void *)&o->lora_plus},
-        {.type = o->optimizer, .options = options, .learning_rate = o->lr * o->lora_plus},
-    };
-    const int n = o->lora_plus != 1 ? 2 : 1;
-    const weft_status status = weft_optim_new(&t->slots, groups, n, &t->optimizer);
-    weft_free(options);
-    return status;
-}
-
 static weft_status find_slots(weft_trainer *t)
 {
     weft_module *tree = weft_model_module(t->model);
@@ -271,7 +196,7 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
         status = find_slots(t);
     weft__lora_unsettle(weft_model_module(model)); /* what updates make invalid */
     if (status == WEFT_OK)
-        status = make_optimizer(t);
+        status = weft__trainer_optimizer(t);
     if (status == WEFT_OK && !t->o.compile)
         status = weft__pipeline_new(t);
     if (status != WEFT_OK) {
@@ -316,6 +241,7 @@ void weft_trainer_free(weft_trainer *trainer)
     weft_free(trainer->sum_slots);
     weft_free(trainer->sum_values);
     weft_free(trainer->micros);
+    weft_free(trainer->owners);
     weft_nn_slots_free(&trainer->slots);
     weft_free(trainer);
 }
@@ -379,11 +305,11 @@ static weft_status note_rewards(weft_trainer *t, const weft_batch *batch, weft_a
     return status == WEFT_OK ? weft__trainer_read_rewards(t, batch) : status;
 }
 
-static weft_status update(weft_trainer *t, weft_array *const *gradients, weft_array *loss,
-                          double lr_factor, weft_optim_call *call)
+static weft_status update(weft_trainer *t, weft_array *const *gradients, weft_array *norm,
+                          weft_array *loss, double lr_factor, weft_optim_call *call)
 {
     *call = (weft_optim_call){.lr_factor = lr_factor, .clip = t->o.clip, .loss = loss};
-    return weft_optim_apply(t->optimizer, gradients, call);
+    return weft__optim_apply(t->optimizer, gradients, norm, call);
 }
 
 weft_status weft__trainer_add_to_sums(weft_trainer *t, weft_array *loss)
@@ -462,18 +388,20 @@ static weft_status add_batches(weft_trainer *t, const weft_batch *batches, int n
     return status;
 }
 
-/* Sums the gradients over the ranks and updates the parameters. `status` is the result of this
- * rank's batches. */
+/* Sums the gradients over the ranks and updates the parameters, each rank its own. `status` is the
+ * result of this rank's batches. */
 static weft_status update_from_sums(weft_trainer *t, weft_status status, double lr_factor,
                                     weft_optim_call *call)
 {
+    weft_array *norm;
     weft_scope_open_lean();
-    status = weft__group_add_sums(t, status);
-    if (status == WEFT_OK)
-        status = update(t, t->sums, t->sums[t->slots.n], lr_factor, call);
+    status = weft__group_add_sums(t, status, &norm);
+    const bool updates = status == WEFT_OK;
+    if (updates)
+        status = update(t, t->sums, norm, t->sums[t->slots.n], lr_factor, call);
     drop_sums(t);
     weft_scope_close(NULL);
-    return status;
+    return updates ? weft__group_share_update(t, status, call->applied) : status;
 }
 
 static weft_status update_from_one(weft_trainer *t, const weft_batch *whole, double scale,
@@ -493,7 +421,7 @@ static weft_status update_from_one(weft_trainer *t, const weft_batch *whole, dou
         weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
         status = note_rewards(t, batch, loss);
         if (status == WEFT_OK)
-            status = update(t, t->gradients, loss, lr_factor, call);
+            status = update(t, t->gradients, NULL, loss, lr_factor, call);
     }
     t->row_keys = NULL;
     return status;

@@ -15,15 +15,17 @@ struct weft_trainer {
     weft_trainer_options o; /* with defaults set */
     weft_nn_slots slots;    /* the trained parameters, sorted by path */
     weft_optim *optimizer;
-    int64_t updates;            /* updates so far, including skipped ones */
-    int64_t first_batch;        /* index of this rank's first batch in the current update */
-    int64_t micro;              /* micro-batch size in samples; 0: the whole batch */
-    int64_t *micros;            /* (ranks): micro-batch size of each rank after the latest update */
-    weft_array *row_keys;       /* of the current rows, borrowed */
-    weft_array *row_rewards;    /* of the current batch; NULL: the objective has none */
-    weft_reward_report rewards; /* of the current update */
-    weft_policy_report policy;  /* of the current completions: what is known before the loss */
-    weft_reward_part *parts;    /* of the current completions, which were sampled; or NULL */
+    int *owners;          /* (slots.n): the rank that updates each; NULL: there is one rank */
+    bool torn;            /* an update failed on some ranks only: their weights and states differ */
+    int64_t updates;      /* updates so far, including skipped ones */
+    int64_t first_batch;  /* index of this rank's first batch in the current update */
+    int64_t micro;        /* micro-batch size in samples; 0: the whole batch */
+    int64_t *micros;      /* (ranks): micro-batch size of each rank after the latest update */
+    weft_array *row_keys; /* of the current rows, borrowed */
+    weft_array *row_rewards;      /* of the current batch; NULL: the objective has none */
+    weft_reward_report rewards;   /* of the current update */
+    weft_policy_report policy;    /* of the current completions: what is known before the loss */
+    weft_reward_part *parts;      /* of the current completions, which were sampled; or NULL */
     weft_train_sample samples[4]; /* some of them; owns their texts */
     int n_samples;
     weft_array **start;     /* (slots.n): the reference policy of sampling; NULL: none */
@@ -38,6 +40,9 @@ struct weft_trainer {
                           folder ("": from its beginning); NULL: a run of its own */
     weft_nn_slots parameters; /* all parameters, which are state of the compiled functions */
 };
+
+/* train/optimizer.c: makes the optimizer, of which each rank of a group has a share. */
+weft_status weft__trainer_optimizer(weft_trainer *t);
 
 /* train/micro_batch.c. weft__batch_samples: the number of samples of a batch; for pairs the number
  * of pairs, for packed pairs the number of rows. weft__batch_part: samples from .. to, with arrays

@@ -5,6 +5,7 @@
 #include "core/buffer.h"
 #include "core/clock.h"
 #include "core/failure.h"
+#include "optim/optim.h"
 #include "train/data/dataset.h"
 #include "train/examples.h"
 #include "train/parallel/parallel.h"
@@ -25,6 +26,7 @@ typedef struct loop {
     weft_dataset *sampled;   /* the completions of the batches; NULL: those of the data */
     weft__journal *journal;  /* of sampled completions; NULL: none */
     bool stopping;           /* after the last update on the current batches */
+    bool saving;             /* a checkpoint is due, says rank 0 */
     double began;
     double saved;           /* time of the last save, or of the start */
     double seconds[RECENT]; /* durations of the latest updates */
@@ -296,20 +298,23 @@ static double seconds_so_far(const loop *l)
     return weft__seconds() - l->began;
 }
 
+/* Every rank takes part. */
 static weft_status save(loop *l)
 {
     l->saved = weft__seconds();
     l->state.result.seconds = seconds_so_far(l);
-    const weft_status status = warn(weft__run_save(l->run, &l->state));
+    weft_status status = weft__group_collect_states(l->t);
+    if (status == WEFT_OK)
+        status = warn(weft__run_save(l->run, &l->state));
+    if (status == WEFT_OK)
+        status = weft__optim_release(l->t->optimizer);
     return status == WEFT_OK && l->t->o.folder ? warn(weft_run_report(l->t->o.folder)) : status;
 }
 
 /* Saves a checkpoint if one is due. The checkpoint of the last update is saved by finish(). */
 static weft_status save_if_due(loop *l, const weft_train_report *report)
 {
-    if (report->step == report->steps || !must_save(l, report->step))
-        return WEFT_OK;
-    return save(l);
+    return l->saving && report->step < report->steps ? save(l) : WEFT_OK;
 }
 
 /* Reports an update to the probe. */
@@ -352,7 +357,9 @@ static weft_status publish_report(loop *l, weft_train_report *report)
         const bool refused = o->callback && !o->callback(o->context, report);
         stop = refused || (is_cancelled(l) && report->step < report->steps);
     }
-    status = weft_group_agree(o->group, status, &stop);
+    double saves[WEFT__EXCHANGED] = {o->folder && must_save(l, report->step)};
+    status = weft__group_exchange(o->group, status, &stop, saves, NULL);
+    l->saving = saves[0] > 0;
     l->stopping = l->stopping || stop;
     const bool over = report->step == report->steps && !stop; /* it ended before it could stop */
     if (status == WEFT_OK && l->stopping && !over && is_last_on_batches(l, report->step))

@@ -9,8 +9,9 @@
  * every rank has made it. NULL stands for a group of one rank.
  *
  * In a run the ranks share the batches of each update, in their order, and those of each
- * validation. Gradients and weights are summed in the order of ranks, and every rank makes the same
- * update, so the result is that of one process with the same options up to the rounding of sums.
+ * validation. Gradients and weights are summed in the order of ranks. Each rank updates some of the
+ * parameters, has the optimizer's state of these alone, and sends them to the others. The result is
+ * that of one process with the same options up to the rounding of sums.
  * Only rank 0 writes the folder and reads checkpoints. A run is resumed with the number of ranks it
  * had. A failure, a callback or a `cancel` on one rank ends the run on all.
  *
@@ -39,12 +40,15 @@ typedef struct weft_group_type {
     weft_status (*gather)(void *context, const void *bytes, size_t n, void *out);
     /* Sends n bytes of rank 0 to all ranks. */
     weft_status (*broadcast)(void *context, void *bytes, size_t n);
-    /* Replaces each value by its float32 sum over the ranks, added in the order of ranks, so every
-     * rank and every run gets the same bits. */
-    weft_status (*sum)(void *context, float *values, int64_t n);
-    /* Sets *out to memory for n values, valid until the next call or `close`, which `sum` adds
-     * without a copy; with n 0 only frees it. WEFT_MEMORY, which does not end the connection,
-     * without memory. May be NULL: `sum` then accepts any memory. */
+    /* Rank r owns the values from ends[r - 1], or 0 for rank 0, to ends[r]. reduce_scatter replaces
+     * this rank's by their float32 sums over the ranks, added in the order of ranks, so every run
+     * gets the same bits; it changes no others. all_gather copies those of every rank to all; they
+     * are any bits, not only floats. */
+    weft_status (*reduce_scatter)(void *context, float *values, const int64_t *ends);
+    weft_status (*all_gather)(void *context, float *values, const int64_t *ends);
+    /* Sets *out to memory for n values, valid until the next call or `close`, which the two above
+     * use without a copy; with n 0 only frees it. WEFT_MEMORY, which does not end the connection,
+     * without memory. May be NULL: both accept any memory. */
     weft_status (*values)(void *context, int64_t n, float **out);
     /* `broken`: a call has failed, so other ranks may be waiting for this one. May be NULL. */
     void (*close)(void *context, bool broken);
@@ -82,7 +86,8 @@ WEFT_API weft_group_info weft_group_info_of(const weft_group *group);
 WEFT_NODISCARD WEFT_API weft_status weft_group_agree(weft_group *group, weft_status status,
                                                      bool *stop);
 
-/* The functions of the type. WEFT_CANCELLED after an agreed failure. */
+/* The functions of the type; weft_group_sum replaces each value by its float32 sum, added in the
+ * order of ranks. WEFT_CANCELLED after an agreed failure. */
 WEFT_NODISCARD WEFT_API weft_status weft_group_gather(weft_group *group, const void *bytes,
                                                       size_t n, void *out);
 WEFT_NODISCARD WEFT_API weft_status weft_group_broadcast(weft_group *group, void *bytes, size_t n);

@@ -54,19 +54,39 @@ static weft_status broadcast(void *context, void *bytes, size_t n)
     return WEFT_OK;
 }
 
-static weft_status sum(void *context, float *sums, int64_t n)
+static int64_t begin_of(const int64_t *ends, int rank)
+{
+    return rank > 0 ? ends[rank - 1] : 0;
+}
+
+static weft_status reduce_scatter(void *context, float *sums, const int64_t *ends)
 {
     const seat *s = context;
+    const int64_t begin = begin_of(ends, s->rank), n = ends[s->rank] - begin;
     float *own = weft_calloc((size_t)n + 1, sizeof *own);
     bring(s, sums);
     for (int r = 0; r < s->meeting->size; r++) {
         const float *theirs = s->meeting->at[r];
         for (int64_t i = 0; i < n; i++)
-            own[i] = r == 0 ? theirs[i] : own[i] + theirs[i];
+            own[i] = r == 0 ? theirs[begin + i] : own[i] + theirs[begin + i];
     }
     leave(s);
-    memcpy(sums, own, (size_t)n * sizeof *sums);
+    memcpy(sums + begin, own, (size_t)n * sizeof *sums);
     weft_free(own);
+    return WEFT_OK;
+}
+
+static weft_status all_gather(void *context, float *values, const int64_t *ends)
+{
+    const seat *s = context;
+    bring(s, values);
+    for (int r = 0; r < s->meeting->size; r++) {
+        const int64_t begin = begin_of(ends, r);
+        if (r != s->rank)
+            memcpy(values + begin, (const float *)s->meeting->at[r] + begin,
+                   (size_t)(ends[r] - begin) * sizeof *values);
+    }
+    leave(s);
     return WEFT_OK;
 }
 
@@ -79,10 +99,17 @@ static weft_status values(void *context, int64_t n, float **out)
 }
 
 /* Groups of 3 and more have memory of their own for values. */
-static const weft_group_type two = {
-    .name = "threads", .gather = gather, .broadcast = broadcast, .sum = sum};
-static const weft_group_type many = {
-    .name = "threads", .gather = gather, .broadcast = broadcast, .sum = sum, .values = values};
+static const weft_group_type two = {.name = "threads",
+                                    .gather = gather,
+                                    .broadcast = broadcast,
+                                    .reduce_scatter = reduce_scatter,
+                                    .all_gather = all_gather};
+static const weft_group_type many = {.name = "threads",
+                                     .gather = gather,
+                                     .broadcast = broadcast,
+                                     .reduce_scatter = reduce_scatter,
+                                     .all_gather = all_gather,
+                                     .values = values};
 
 static void *sit(void *argument)
 {

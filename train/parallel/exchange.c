@@ -18,7 +18,8 @@ weft_status weft__group_reserve(weft_group *g)
 {
     g->records = weft_calloc((size_t)g->place.size, sizeof *g->records);
     g->messages = weft_calloc((size_t)g->place.size, MESSAGE);
-    return g->records && g->messages ? WEFT_OK : weft__out_of_memory("group", NULL);
+    g->ends = weft_calloc((size_t)g->place.size, sizeof *g->ends);
+    return g->records && g->messages && g->ends ? WEFT_OK : weft__out_of_memory("group", NULL);
 }
 
 /* The rank whose failure is reported: the first failed rank, else the first cancelled one. */

@@ -85,6 +85,7 @@ void weft_group_close(weft_group *group)
         group->type->close(group->context, group->broken);
     weft_free(group->records);
     weft_free(group->messages);
+    weft_free(group->ends);
     weft_free(group);
 }
 
@@ -129,13 +130,35 @@ weft_status weft_group_broadcast(weft_group *group, void *bytes, size_t n)
                              : status;
 }
 
+weft_status weft__group_reduce_scatter(weft_group *group, float *values, const int64_t *ends)
+{
+    const weft_status status = weft__group_check_open(group);
+    return status == WEFT_OK && ends[group->place.size - 1] > 0
+               ? note(group, group->type->reduce_scatter(group->context, values, ends))
+               : status;
+}
+
+weft_status weft__group_all_gather(weft_group *group, float *values, const int64_t *ends)
+{
+    const weft_status status = weft__group_check_open(group);
+    return status == WEFT_OK && ends[group->place.size - 1] > 0
+               ? note(group, group->type->all_gather(group->context, values, ends))
+               : status;
+}
+
+/* Each rank sums one part. */
 weft_status weft_group_sum(weft_group *group, float *values, int64_t n)
 {
+    enum { LINE = 16 }; /* no two ranks write one line of a processor's cache */
     if (weft__group_is_one(group))
         return WEFT_OK;
-    const weft_status status = weft__group_check_open(group);
-    return status == WEFT_OK && n > 0 ? note(group, group->type->sum(group->context, values, n))
-                                      : status;
+    const int64_t part = (n / group->place.size / LINE + 1) * LINE;
+    for (int r = 0; r < group->place.size; r++) {
+        const int64_t end = part * (r + 1);
+        group->ends[r] = end < n ? end : n;
+    }
+    const weft_status status = weft__group_reduce_scatter(group, values, group->ends);
+    return status == WEFT_OK ? weft__group_all_gather(group, values, group->ends) : status;
 }
 
 weft_status weft__group_values(weft_group *g, int64_t n, float **out)

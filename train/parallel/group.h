@@ -14,6 +14,7 @@ struct weft_group {
     int64_t n_values;
     struct weft__record *records; /* (size): for weft__group_exchange, like `messages` */
     char *messages;
+    int64_t *ends; /* (size): for weft_group_sum */
 };
 
 static inline bool weft__group_is_one(const weft_group *group)
@@ -27,6 +28,10 @@ weft_status weft__group_check_open(const weft_group *group);
 /* Memory for n values to sum, valid until the next call; 0 frees it. Every rank must call it with
  * the same n, and it fails on all of them or none. The group must have more than one rank. */
 weft_status weft__group_values(weft_group *group, int64_t n, float **out);
+
+/* The functions of the group's type. The group must have more than one rank. */
+weft_status weft__group_reduce_scatter(weft_group *group, float *values, const int64_t *ends);
+weft_status weft__group_all_gather(weft_group *group, float *values, const int64_t *ends);
 
 /* ---- exchange.c ----------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 #include "train/parallel/mpi.h"
 #include "weft/version.h"
 
-/* Maximum number of values in one sum. */
+/* Maximum number of values that a rank sends or receives at a time. */
 enum { PIECE = 1 << 20 };
 
 /* A process has one group, since MPI has one world. */
@@ -24,7 +24,8 @@ static struct {
     int rank, size;
     bool one_machine;     /* all ranks are on it, and may share memory */
     bool own;             /* MPI was initialized here */
-    float *buffer;        /* (3, padded piece): sent, received, sums of this rank's part */
+    float *buffer;        /* (2, PIECE): sent, received */
+    int *counts;          /* (4, size): of pieces */
     float *values;        /* of own_values */
     const float **shared; /* (size): the values of all ranks; NULL: they are not shared */
     size_t bytes;         /* of the values of a rank */
@@ -80,25 +81,76 @@ static weft_status broadcast(void *context, void *bytes, size_t n)
     return WEFT_OK;
 }
 
-/* Sums in rank order; MPI_Allreduce may add in any order. Each rank sums one part of the values
- * over all ranks and sends it to all. */
-static int sum_piece(float *values, int n)
+static int64_t begin_of(const int64_t *ends, int rank)
 {
-    const int part = (n + mpi.size - 1) / mpi.size, padded = part * mpi.size;
-    float *sent = mpi.buffer, *received = sent + PIECE + mpi.size,
-          *sums = received + PIECE + mpi.size;
-    memcpy(sent, values, (size_t)n * sizeof *sent);
-    memset(sent + n, 0, (size_t)(padded - n) * sizeof *sent);
-    int code = MPI_Alltoall(sent, part, MPI_FLOAT, received, part, MPI_FLOAT, mpi.all);
-    if (code != MPI_SUCCESS)
-        return code;
-    memcpy(sums, received, (size_t)part * sizeof *sums);
-    for (int r = 1; r < mpi.size; r++) {
-        for (int i = 0; i < part; i++)
-            sums[i] += received[r * part + i];
+    return rank > 0 ? ends[rank - 1] : 0;
+}
+
+/* The piece of each rank's values that begins with value `at`: its size, and where it is in a
+ * buffer that has those of all ranks. */
+typedef struct pieces {
+    int *counts, *places;
+} pieces;
+
+static int64_t longest(const int64_t *ends)
+{
+    int64_t most = 0;
+    for (int r = 0; r < mpi.size; r++) {
+        const int64_t n = ends[r] - begin_of(ends, r);
+        most = n > most ? n : most;
     }
-    code = MPI_Allgather(sums, part, MPI_FLOAT, sent, part, MPI_FLOAT, mpi.all);
-    memcpy(values, sent, (size_t)n * sizeof *sent);
+    return most;
+}
+
+static pieces pieces_at(const int64_t *ends, int64_t at)
+{
+    const int64_t most = PIECE / mpi.size;
+    const pieces p = {mpi.counts, mpi.counts + mpi.size};
+    int total = 0;
+    for (int r = 0; r < mpi.size; r++, total += p.counts[r - 1]) {
+        const int64_t left = ends[r] - begin_of(ends, r) - at;
+        p.counts[r] = (int)(left < 0 ? 0 : left < most ? left : most);
+        p.places[r] = total;
+    }
+    return p;
+}
+
+/* Sums in rank order; MPI's reductions may add in any order. */
+static int reduce_piece(float *values, const int64_t *ends, int64_t at)
+{
+    const pieces p = pieces_at(ends, at);
+    const int own = p.counts[mpi.rank];
+    pieces from = {p.places + mpi.size, p.places + 2 * (size_t)mpi.size};
+    float *sent = mpi.buffer, *received = sent + PIECE, *sums = values + begin_of(ends, mpi.rank);
+    for (int r = 0; r < mpi.size; r++) {
+        from.counts[r] = own;
+        from.places[r] = own * r;
+        if (p.counts[r] > 0)
+            memcpy(sent + p.places[r], values + begin_of(ends, r) + at,
+                   (size_t)p.counts[r] * sizeof *sent);
+    }
+    const int code = MPI_Alltoallv(sent, p.counts, p.places, MPI_FLOAT, received, from.counts,
+                                   from.places, MPI_FLOAT, mpi.all);
+    for (int r = 0; code == MPI_SUCCESS && r < mpi.size; r++) {
+        for (int i = 0; i < own; i++)
+            sums[at + i] = r == 0 ? received[i] : sums[at + i] + received[r * own + i];
+    }
+    return code;
+}
+
+static int gather_piece(float *values, const int64_t *ends, int64_t at)
+{
+    const pieces p = pieces_at(ends, at);
+    float *received = mpi.buffer;
+    const int own = p.counts[mpi.rank];
+    const int64_t from = own > 0 ? begin_of(ends, mpi.rank) + at : 0;
+    const int code = MPI_Allgatherv(values + from, own, MPI_FLOAT, received, p.counts, p.places,
+                                    MPI_FLOAT, mpi.all);
+    for (int r = 0; code == MPI_SUCCESS && r < mpi.size; r++) {
+        if (r != mpi.rank && p.counts[r] > 0)
+            memcpy(values + begin_of(ends, r) + at, received + p.places[r],
+                   (size_t)p.counts[r] * sizeof *values);
+    }
     return code;
 }
 
@@ -220,22 +272,13 @@ static weft_status own_values(void *context, int64_t n, float **out)
     return mpi.values ? WEFT_OK : mpi.host->fail(WEFT_MEMORY, "mpi: out of memory for values");
 }
 
-/* The end of the values that a rank sums. */
-static int64_t part_end(int rank, int64_t n)
-{
-    enum { LINE = 16 }; /* no two ranks write one line of a processor's cache */
-    const int64_t part = (n / mpi.size / LINE + 1) * LINE, end = part * (rank + 1);
-    return end < n ? end : n;
-}
-
-/* Each rank sums one part and takes the other parts from the others. */
-static int sum_shared(int64_t n)
+static int reduce_shared(const int64_t *ends)
 {
     enum { BLOCK = 2048 };
     float sums[BLOCK];
     int code = meet();
-    const int64_t end = part_end(mpi.rank, n);
-    for (int64_t at = part_end(mpi.rank - 1, n), now; code == MPI_SUCCESS && at < end; at += now) {
+    const int64_t end = ends[mpi.rank];
+    for (int64_t at = begin_of(ends, mpi.rank), now; code == MPI_SUCCESS && at < end; at += now) {
         now = end - at < BLOCK ? end - at : BLOCK;
         memcpy(sums, mpi.shared[0] + at, (size_t)now * sizeof *sums);
         for (int r = 1; r < mpi.size; r++) {
@@ -245,30 +288,43 @@ static int sum_shared(int64_t n)
         }
         memcpy(mpi.values + at, sums, (size_t)now * sizeof *sums);
     }
-    if (code == MPI_SUCCESS)
-        code = meet();
-    for (int r = 0; code == MPI_SUCCESS && r < mpi.size; r++) {
-        const int64_t at = part_end(r - 1, n);
-        if (r != mpi.rank)
-            memcpy(mpi.values + at, mpi.shared[r] + at,
-                   (size_t)(part_end(r, n) - at) * sizeof *mpi.values);
-    }
     return code == MPI_SUCCESS ? meet() : code; /* no rank writes what another one reads */
 }
 
-static weft_status sum(void *context, float *values, int64_t n)
+static int gather_shared(const int64_t *ends)
+{
+    const int code = meet();
+    for (int r = 0; code == MPI_SUCCESS && r < mpi.size; r++) {
+        const int64_t at = begin_of(ends, r);
+        if (r != mpi.rank)
+            memcpy(mpi.values + at, mpi.shared[r] + at,
+                   (size_t)(ends[r] - at) * sizeof *mpi.values);
+    }
+    return code == MPI_SUCCESS ? meet() : code;
+}
+
+static weft_status move(float *values, const int64_t *ends, int (*shared)(const int64_t *ends),
+                        int (*piece)(float *values, const int64_t *ends, int64_t at))
+{
+    int code = MPI_SUCCESS;
+    if (mpi.shared && values == mpi.values)
+        code = shared(ends);
+    else
+        for (int64_t at = 0; code == MPI_SUCCESS && at < longest(ends); at += PIECE / mpi.size)
+            code = piece(values, ends, at);
+    return code == MPI_SUCCESS ? WEFT_OK : mpi_failure("exchange", code);
+}
+
+static weft_status reduce_scatter(void *context, float *values, const int64_t *ends)
 {
     (void)context;
-    if (mpi.shared && values == mpi.values) {
-        const int code = sum_shared(n);
-        return code == MPI_SUCCESS ? WEFT_OK : mpi_failure("sum", code);
-    }
-    for (int64_t at = 0; at < n; at += PIECE) {
-        const int code = sum_piece(values + at, (int)(n - at < PIECE ? n - at : PIECE));
-        if (code != MPI_SUCCESS)
-            return mpi_failure("sum", code);
-    }
-    return WEFT_OK;
+    return move(values, ends, reduce_shared, reduce_piece);
+}
+
+static weft_status all_gather(void *context, float *values, const int64_t *ends)
+{
+    (void)context;
+    return move(values, ends, gather_shared, gather_piece);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -285,7 +341,9 @@ static void close_mpi(void *context, bool broken)
     (void)wait_for(code, &request);
     free_values();
     mpi.host->release(mpi.buffer);
+    mpi.host->release(mpi.counts);
     mpi.buffer = NULL;
+    mpi.counts = NULL;
     MPI_Comm_free(&mpi.all);
     if (mpi.own)
         MPI_Finalize();
@@ -295,7 +353,8 @@ static const weft_group_type weft_group_mpi = {
     .name = "mpi",
     .gather = gather,
     .broadcast = broadcast,
-    .sum = sum,
+    .reduce_scatter = reduce_scatter,
+    .all_gather = all_gather,
     .values = own_values,
     .close = close_mpi,
 };
@@ -340,9 +399,11 @@ static weft_status connect_mpi(const weft__mpi_host *host, const char *variable,
                           "MPI than the one that Weft was built with",
                           variable, launched, mpi.size);
     }
-    mpi.buffer = host->allocate(3, (PIECE + (size_t)mpi.size) * sizeof *mpi.buffer);
+    mpi.buffer = host->allocate(2, PIECE * sizeof *mpi.buffer);
+    mpi.counts = host->allocate(4, (size_t)mpi.size * sizeof *mpi.counts);
     *type = &weft_group_mpi;
-    return mpi.buffer ? WEFT_OK : host->fail(WEFT_MEMORY, "mpi: out of memory for its buffers");
+    return mpi.buffer && mpi.counts ? WEFT_OK
+                                    : host->fail(WEFT_MEMORY, "mpi: out of memory for its buffers");
 }
 
 extern const weft__mpi_module weft_mpi_module;

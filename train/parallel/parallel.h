@@ -57,8 +57,36 @@ typedef struct weft__shares {
 weft_status weft__group_add_shares(const weft_trainer *t, weft_status status, int n,
                                    weft__shares *shares);
 
-/* Sums the trainer's gradients, loss and rewards over the ranks. `status` is this rank's status so
- * far. */
-weft_status weft__group_add_sums(weft_trainer *t, weft_status status);
+/* Sums the trainer's loss and rewards over the ranks, and the gradients of this rank's parameters;
+ * the others become NULL. *norm is the norm of all of them, and NULL for a group of one. `status`
+ * is this rank's status so far. */
+weft_status weft__group_add_sums(weft_trainer *t, weft_status status, weft_array **norm);
+
+/* Sends the parameters that this rank has updated to all ranks, if the update was applied, and gets
+ * theirs. A failure after which the ranks may differ sets t->torn. `status` is that of this rank's
+ * update. */
+weft_status weft__group_share_update(weft_trainer *t, weft_status status, bool applied);
+
+/* Rank 0 gets the optimizer's state of all ranks, for a checkpoint; weft__optim_release drops it.
+ * Also after a failure that the ranks have agreed on. */
+weft_status weft__group_collect_states(weft_trainer *t);
+
+/* ---- move.c --------------------------------------------------------------------------------- */
+
+/* Assigns each of n parameters to a rank, the largest first, to the rank with the fewest elements.
+ */
+void weft__group_assign(const weft_group *group, weft_array ***slots, int n, int *owners);
+
+typedef enum weft__move {
+    WEFT__MOVE_SUMS,    /* float32: the owner gets the sum over the ranks, the others NULL */
+    WEFT__MOVE_TO_ALL,  /* the others get the owner's array */
+    WEFT__MOVE_TO_FIRST /* rank 0 gets the owner's array, on the CPU */
+} weft__move;
+
+/* Moves the arrays in n slots between the ranks of a group of several; slot i belongs to rank
+ * owners[i], and stays as it is if that is negative. Shapes and dtypes are the same on all ranks.
+ * The result is agreed. `status` is this rank's status so far. */
+weft_status weft__group_move(weft_group *group, weft_status status, weft__move how,
+                             weft_array ***slots, const int *owners, int n);
 
 #endif

@@ -213,16 +213,19 @@ weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan
 
 /* Sends the slots from rank 0 to all ranks. All ranks take part until the last slot, and then agree
  * on any failure. */
-static weft_status share_slots(weft_group *group, weft_array ***slots, int n, void *bytes)
+static weft_status share_slots(weft_group *group, weft_array ***slots, const int *owners, int n,
+                               void *bytes)
 {
-    const bool first = weft_group_info_of(group).rank == 0;
+    const int rank = weft_group_info_of(group).rank;
+    const bool first = rank == 0;
     weft_status own = WEFT_OK, sent = WEFT_OK;
     for (int i = 0; sent == WEFT_OK && i < n; i++) {
         weft_array *a = *slots[i];
         if (first && own == WEFT_OK)
             own = read_slot(a, bytes);
         sent = weft_group_broadcast(group, bytes, bytes_of(a));
-        if (sent != WEFT_OK || first || own != WEFT_OK)
+        if (sent != WEFT_OK || first || own != WEFT_OK ||
+            (owners[i] != WEFT__EVERY_RANK && owners[i] != rank))
             continue;
         weft_scope_open_lean();
         weft_array *value =
@@ -250,7 +253,8 @@ weft_status weft__group_share_state(weft_trainer *t, weft__run_state *state)
     status = bytes ? WEFT_OK : weft__out_of_memory("training", "the weights of a checkpoint");
     status = weft_group_agree(group, status, NULL);
     if (status == WEFT_OK)
-        status = share_slots(group, slots, n, bytes);
+        status = share_slots(group, slots, weft__optim_owners(t->optimizer), n, bytes);
     weft_free(bytes);
-    return status;
+    return status == WEFT_OK ? weft_group_agree(group, weft__optim_release(t->optimizer), NULL)
+                             : status;
 }

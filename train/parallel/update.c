@@ -1,11 +1,10 @@
-/* train/parallel/update.c -- sums gradients, loss and rewards of an update over the ranks. */
+/* train/parallel/update.c -- an update of several ranks: sums gradients, loss and rewards, and
+ * shares the updated parameters. */
 #include "core/failure.h"
+#include "ops/reduce/sum_squares.h"
+#include "optim/optim.h"
 #include "train/parallel/group.h"
 #include "train/parallel/parallel.h"
-
-/* Small gradients are summed together, up to this many values (64 MB). A larger one is summed
- * alone. */
-enum { BUCKET = 1 << 24 };
 
 weft_status weft__group_add_shares(const weft_trainer *t, weft_status status, int n,
                                    weft__shares *shares)
@@ -66,115 +65,119 @@ static weft_status add_rewards(weft_trainer *t, weft_status status)
 
 /* ---- gradients ------------------------------------------------------------------------------ */
 
-/* The end of the bucket that begins with sum i. *size is its number of values. */
-static int bucket_end(const weft_trainer *t, int i, int64_t *size)
+/* Reads the sums of squares of this rank's gradients; those of others are 0. `own` has room for
+ * them. */
+static weft_status read_squares(const weft_trainer *t, weft_array **arrays, float *own,
+                                float *squares)
 {
-    int end = i;
-    *size = 0;
-    do {
-        *size += weft_size(t->sums[end++]);
-    } while (end <= t->slots.n && *size + weft_size(t->sums[end]) <= BUCKET);
-    return end;
-}
-
-/* The end of the sums from i on, before `end`, that are on one device. *size is their number of
- * values: they become one array, which one copy moves. */
-static int device_end(const weft_trainer *t, int i, int end, int64_t *size)
-{
-    const weft_device *device = weft_device_of(t->sums[i]);
-    for (*size = 0; i < end && weft_device_of(t->sums[i]) == device; i++)
-        *size += weft_size(t->sums[i]);
-    return i;
-}
-
-/* Reads sums of one device, joined. `arrays` has room for them. */
-static weft_status read_sums(weft_trainer *t, int begin, int end, float *values,
-                             weft_array **arrays, int64_t size)
-{
+    weft_status status = WEFT_OK;
+    int n = 0;
     weft_scope_open_lean();
-    for (int i = begin; i < end; i++)
-        arrays[i - begin] = weft_flatten(t->sums[i], 0, -1);
-    weft_array *flat = end - begin == 1 ? arrays[0] : weft_concatenate(arrays, end - begin, 0);
-    const weft_status status = weft_read(flat, WEFT_FLOAT32, values, size);
+    for (int i = 0; i < t->slots.n; i++) {
+        if (t->sums[i] == NULL)
+            continue;
+        weft_array *sum = weft_reshape(weft__sum_squares(&t->sums[i], 1), WEFT_DIMS(1));
+        arrays[n] = weft_to(sum, weft_device_of(n > 0 ? arrays[0] : sum));
+        n++;
+    }
+    if (n > 0)
+        status = weft_read(weft_concatenate(arrays, n, 0), WEFT_FLOAT32, own, n);
+    for (int i = 0, k = 0; i < t->slots.n; i++)
+        squares[i] = t->sums[i] ? own[k++] : 0;
     weft_scope_close(NULL);
     return status;
 }
 
-/* Replaces sums of one device. */
-static weft_status set_sums(weft_trainer *t, int begin, int end, const float *values,
-                            weft_array **arrays, int64_t size)
+/* The norm of all gradients as weft_global_norm adds it, and the sum of the loss, from the numbers
+ * of all ranks: the squares of each gradient, and the rank's own loss. */
+static weft_status set_norm(weft_trainer *t, const float *all, weft_array **norm)
 {
-    weft_scope_open_lean();
-    weft_array *flat = weft_to(weft_from_data(values, WEFT_FLOAT32, WEFT_DIMS(size)),
-                               weft_device_of(t->sums[begin]));
-    int64_t at = 0;
-    for (int i = begin; i < end; i++) {
-        const int64_t next = at + weft_size(t->sums[i]);
-        arrays[i - begin] =
-            weft_reshape(weft_slice_axis(flat, 0, at, next), weft_shape(t->sums[i]));
-        at = next;
+    const int n = t->slots.n, ranks = t->o.group->place.size;
+    float squares = 0, loss = 0;
+    for (int i = 0; i < n; i++) {
+        const float own = all[(size_t)t->owners[i] * (size_t)(n + 1) + (size_t)i];
+        squares = i == 0 ? own : squares + own;
     }
-    const weft_status status = weft_update(t->sum_slots + begin, arrays, end - begin);
-    weft_scope_close(NULL);
+    for (int r = 0; r < ranks; r++) {
+        const float own = all[(size_t)r * (size_t)(n + 1) + (size_t)n];
+        loss = r == 0 ? own : loss + own;
+    }
+    weft_array *sum = weft_to(weft_from_data(&loss, WEFT_FLOAT32, (weft_dims){.n = 0}),
+                              weft_device_of(t->sums[n]));
+    *norm = weft_sqrt(weft_to(weft_from_data(&squares, WEFT_FLOAT32, (weft_dims){.n = 0}),
+                              weft_device_of(*t->slots.slots[0])));
+    return weft_update(t->sum_slots + n, &sum, 1);
+}
+
+/* Exchanges the norm and the loss. */
+static weft_status add_numbers(weft_trainer *t, weft_array **norm)
+{
+    const size_t n = (size_t)t->slots.n + 1, ranks = (size_t)t->o.group->place.size;
+    weft_array **arrays = weft_calloc(n, sizeof(weft_array *));
+    float *own = weft_calloc(n, sizeof *own), *all = weft_calloc(n * ranks, sizeof *all);
+    weft_status status = arrays && own && all
+                             ? read_squares(t, arrays, all, own)
+                             : weft__out_of_memory("training", "the norm of the gradients");
+    if (status == WEFT_OK)
+        status = weft_read(t->sums[n - 1], WEFT_FLOAT32, &own[n - 1], 1);
+    status = weft_group_agree(t->o.group, status, NULL);
+    if (status == WEFT_OK)
+        status = weft_group_gather(t->o.group, own, n * sizeof *own, all);
+    if (status == WEFT_OK)
+        status = weft_group_agree(t->o.group, set_norm(t, all, norm), NULL);
+    weft_free(arrays);
+    weft_free(own);
+    weft_free(all);
     return status;
 }
 
-/* Where memory is short, they are read and replaced one by one. */
-static weft_status move_sums(weft_trainer *t, int begin, int end, float *values,
-                             weft_array **arrays, int64_t size, bool reads)
+weft_status weft__group_add_sums(weft_trainer *t, weft_status status, weft_array **norm)
 {
-    weft_status status = reads ? read_sums(t, begin, end, values, arrays, size)
-                               : set_sums(t, begin, end, values, arrays, size);
-    if (status != WEFT_MEMORY || end - begin == 1)
-        return status;
-    status = WEFT_OK;
-    for (int i = begin; i < end && status == WEFT_OK; values += weft_size(t->sums[i++]))
-        status = move_sums(t, i, i + 1, values, arrays, weft_size(t->sums[i]), reads);
-    return status;
-}
-
-/* Sums one bucket over the ranks. A rank that cannot read its sums still takes part, and *own
- * becomes its status. */
-static weft_status add_bucket(weft_trainer *t, int begin, int end, float *values,
-                              weft_array **arrays, weft_status *own)
-{
-    int64_t at = 0, size;
-    for (int i = begin, next; *own == WEFT_OK && i < end; i = next, at += size) {
-        next = device_end(t, i, end, &size);
-        *own = move_sums(t, i, next, values + at, arrays, size, true);
-    }
-    bucket_end(t, begin, &size);
-    const weft_status status = weft_group_sum(t->o.group, values, size);
-    at = 0;
-    for (int i = begin, next; status == WEFT_OK && *own == WEFT_OK && i < end;
-         i = next, at += size) {
-        next = device_end(t, i, end, &size);
-        *own = move_sums(t, i, next, values + at, arrays, size, false);
-    }
-    return status;
-}
-
-weft_status weft__group_add_sums(weft_trainer *t, weft_status status)
-{
+    *norm = NULL;
     if (weft__group_is_one(t->o.group))
         return status;
-    weft_array **arrays = weft_calloc((size_t)t->slots.n + 1, sizeof(weft_array *));
-    if (status == WEFT_OK && arrays == NULL)
-        status = weft__out_of_memory("training", "the sums of gradients");
     status = add_rewards(t, status);
-    int64_t most = 1, size;
-    for (int i = 0; status == WEFT_OK && i <= t->slots.n; most = size > most ? size : most)
-        i = bucket_end(t, i, &size);
-    float *values = NULL;
     if (status == WEFT_OK)
-        status = weft__group_values(t->o.group, most, &values);
-    weft_status own = WEFT_OK;
-    for (int i = 0, end; status == WEFT_OK && i <= t->slots.n; i = end) {
-        end = bucket_end(t, i, &size);
-        status = add_bucket(t, i, end, values, arrays, &own);
-    }
-    if (status == WEFT_OK && most > BUCKET) /* much memory is needed in the next forward pass */
-        status = weft__group_values(t->o.group, 0, &values);
-    weft_free(arrays);
-    return status == WEFT_OK ? weft_group_agree(t->o.group, own, NULL) : status;
+        status = weft__group_move(t->o.group, WEFT_OK, WEFT__MOVE_SUMS, t->sum_slots, t->owners,
+                                  t->slots.n);
+    return status == WEFT_OK ? add_numbers(t, norm) : status;
+}
+
+/* ---- parameters ----------------------------------------------------------------------------- */
+
+weft_status weft__group_share_update(weft_trainer *t, weft_status status, bool applied)
+{
+    weft_group *group = t->o.group;
+    if (weft__group_is_one(group))
+        return status;
+    /* Without memory an update changes nothing. */
+    double values[WEFT__EXCHANGED] = {status != WEFT_MEMORY};
+    status = weft__group_exchange(group, status, NULL, values, NULL);
+    for (int r = 0; status != WEFT_OK && r < group->place.size; r++)
+        t->torn = t->torn || weft__group_value(group, r, 0) != 0;
+    if (status != WEFT_OK || !applied)
+        return status;
+    status =
+        weft__group_move(group, WEFT_OK, WEFT__MOVE_TO_ALL, t->slots.slots, t->owners, t->slots.n);
+    t->torn = status != WEFT_OK;
+    return status;
+}
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+weft_status weft__group_collect_states(weft_trainer *t)
+{
+    weft_group *group = t->o.group;
+    if (weft__group_is_one(group))
+        return WEFT_OK;
+    if (t->torn)
+        return weft_fail(WEFT_CANCELLED, "not every rank has made the latest update");
+    int n;
+    weft_array ***slots = weft_optim_slots(t->optimizer, &n);
+    const bool ended = group->ended;
+    group->ended = false; /* after a failure that they agreed on, the ranks still save together */
+    const weft_status status = weft__group_move(group, WEFT_OK, WEFT__MOVE_TO_FIRST, slots,
+                                                weft__optim_owners(t->optimizer), n);
+    group->ended = group->ended || ended;
+    return status;
 }

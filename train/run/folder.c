@@ -15,6 +15,7 @@
 #include "core/list.h"
 #include "models/convert/convert.h"
 #include "optim/optim.h"
+#include "train/parallel/parallel.h"
 #include "train/rollout.h"
 #include "train/run/checkpoint.h"
 #include "train/run/metrics.h"
@@ -479,7 +480,7 @@ static weft_status fail_save(const weft__run *run, int64_t step, weft_status sta
 {
     char why[1024];
     snprintf(why, sizeof why, "%s", weft_error_message());
-    if (save_weights(run, step))
+    if (!run->trainer->torn && save_weights(run, step))
         return weft_fail(status, "%s; kept: the weights of update %lld in %s/" WEFT__WEIGHTS "%lld",
                          why, (long long)step, run->trainer->o.folder, (long long)step);
     if (run->saved < 0)
@@ -512,17 +513,17 @@ static weft_status withdraw(weft__run *run, weft_status status, const char *why)
 weft_status weft__run_finish(weft__run *run, const weft__run_state *state, weft_status status)
 {
     const weft_train_result *result = &state->result;
-    if (run->metrics == NULL)
-        return status;
     char why[1024];
     snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());
+    weft_status saved = weft__group_collect_states(run->trainer);
+    if (run->metrics == NULL)
+        return status == WEFT_OK ? saved : weft_fail(status, "%s", why);
     if (status == WEFT_MEMORY && result->steps == 0 && run->made.path)
         return withdraw(run, status, why);
     /* Among the updates on the same completions only the weights are saved: a run continues from
      * the last of such updates. */
     const bool among = result->steps % weft__rollout_iterations(run->trainer) != 0;
-    weft_status saved = WEFT_OK;
-    if (!among || !save_weights(run, result->steps))
+    if (saved == WEFT_OK && (!among || !save_weights(run, result->steps)))
         saved = weft__run_save(run, state);
     if (saved != WEFT_OK)
         saved = fail_save(run, result->steps, saved);
