@@ -87,12 +87,14 @@ static void lay_out(mover *m, int begin, int end)
     }
 }
 
-/* The end of the arrays from k on of one owner, dtype and device, which become one array. */
+/* The end of the arrays from k on of one owner, dtype and device, which become one array. On the
+ * CPU a copy needs no wait, so each is copied by itself. */
 static int joined_end(const mover *m, int k)
 {
     const weft_array *first = *m->chosen[k];
+    const bool waits = weft_device_of(first) != weft_device_get("cpu");
     int end = k + 1;
-    while (end < m->n && m->ranks[end] == m->ranks[k] &&
+    while (waits && end < m->n && m->ranks[end] == m->ranks[k] &&
            weft_dtype_of(*m->chosen[end]) == weft_dtype_of(first) &&
            weft_device_of(*m->chosen[end]) == weft_device_of(first))
         end++;
@@ -135,7 +137,7 @@ static weft_status set_joined(mover *m, int begin, int end, char *values)
         const int64_t next = at + weft_size(*m->chosen[k]);
         weft_array *part =
             weft_reshape(weft_slice_axis(flat, 0, at, next), weft_shape(*m->chosen[k]));
-        m->arrays[k] = m->how == WEFT__MOVE_TO_ALL ? weft_copy(part) : part;
+        m->arrays[k] = m->how == WEFT__MOVE_TO_ALL && end - begin > 1 ? weft_copy(part) : part;
         at = next;
     }
     const weft_status status = weft_update(m->chosen + begin, m->arrays + begin, end - begin);
