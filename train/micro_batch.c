@@ -57,45 +57,6 @@ static void renumber(const weft_batch *b, int64_t begin, int64_t end, int64_t ro
     out->unpack = less(out->unpack, cells);
 }
 
-/* Where the tokens of sample i begin in those that samples share; the number of these if i is past
- * the last sample; -1 if sample i is not the first of its group. */
-static weft_status first_shared(const weft_batch *b, int64_t i, int64_t *out)
-{
-    const int64_t L = weft_dim(b->tokens, 1);
-    int32_t cell = 0, of = 0;
-    *out = weft_dim(b->pack, 1);
-    if (i == weft__batch_examples(b))
-        return WEFT_OK;
-    weft_array *corner = weft_slice_axis(weft_slice_axis(b->unpack, 0, i, i + 1), 1, 0, 1);
-    weft_status status = weft_read(corner, WEFT_INT32, &cell, 1);
-    if (status == WEFT_OK)
-        status = weft_read(weft_slice_axis(b->pack, 1, cell, cell + 1), WEFT_INT32, &of, 1);
-    *out = of == i * L ? cell : -1;
-    return status;
-}
-
-/* weft__batch_part of samples that share tokens. In a part that divides a group they do not. */
-static weft_status shared_part(const weft_batch *b, int64_t from, int64_t to, weft_batch *out)
-{
-    int64_t begin, end;
-    weft_batch apart = *b;
-    weft_status status = first_shared(b, from, &begin);
-    if (status == WEFT_OK)
-        status = first_shared(b, to, &end);
-    apart.pack = apart.unpack = apart.positions = NULL;
-    if (status == WEFT_OK)
-        status = weft__batch_part(&apart, from, to, out);
-    if (status != WEFT_OK || begin < 0 || end < 0)
-        return status;
-    const int64_t cells = from * weft_dim(b->tokens, 1);
-    out->positions = weft_slice_axis(b->positions, 1, begin, end);
-    out->pack =
-        less(weft_slice_axis(b->pack, 1, begin, end), weft_scalar((double)cells, WEFT_INT32));
-    out->unpack =
-        less(weft_slice_axis(b->unpack, 0, from, to), weft_scalar((double)begin, WEFT_INT32));
-    return WEFT_OK;
-}
-
 weft_status weft__batch_part(const weft_batch *b, int64_t from, int64_t to, weft_batch *out)
 {
     int64_t begin = from, end = to; /* examples of the samples from .. to */
@@ -103,8 +64,6 @@ weft_status weft__batch_part(const weft_batch *b, int64_t from, int64_t to, weft
     *out = *b;
     if (from == 0 && to == weft__batch_samples(b))
         return WEFT_OK;
-    if (weft__batch_shares(b))
-        return shared_part(b, from, to, out);
     if (b->pack)
         status = first_example(b, from, &begin);
     if (b->pack && status == WEFT_OK)

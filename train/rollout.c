@@ -9,6 +9,7 @@
 #include "core/hash.h"
 #include "train/data/dataset.h"
 #include "train/parallel/group.h"
+#include "weft/tool/data.h"
 
 int64_t weft__rollout_iterations(const weft_trainer *t)
 {
@@ -87,10 +88,9 @@ static weft_status read_old(const weft_trainer *t, const weft_batch *batch, floa
     int64_t step = t->micro > 0 ? t->micro : n;
     weft_status status = WEFT_OK;
     for (int64_t from = 0, to; status == WEFT_OK && from < n; from = to) {
-        to = from + step < n ? from + step : n;
         weft_batch part;
         weft_scope_open_lean();
-        status = weft__batch_part(batch, from, to, &part);
+        status = weft__trainer_part(t, batch, from, step, &to, &part);
         part.temperature = t->o.objective_options.temperature;
         if (status == WEFT_OK)
             status =
@@ -292,7 +292,7 @@ weft_status weft__rollout_prepare(weft_trainer *t, const weft_dataset *d, weft_b
         memcpy(raw + at, d->rewards + first[b], (size_t)B * sizeof *raw);
         memcpy(rewards + at, raw + at, (size_t)B * sizeof *raw);
         count(d, first[b], raw + at, B, counts);
-        status = weft__rollout_share(t, d, first[b], &batches[b]);
+        status = weft_batch_share(t, &batches[b]);
         if (status == WEFT_OK)
             status = score(t, &batches[b], rewards + at);
         at += B;

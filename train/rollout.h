@@ -52,10 +52,4 @@ weft_status weft__rollout_prepare(weft_trainer *trainer, const weft_dataset *dat
                                   weft_batch *batches, const int64_t *first, int n,
                                   weft_policy_report *report);
 
-/* train/shared.c: makes the completions of a group share their prompt in this batch, whose first
- * example in the dataset is `first`, so that an update computes it once. Nothing changes if the
- * model or the options do not allow this, or if it saves too little. */
-weft_status weft__rollout_share(const weft_trainer *trainer, const weft_dataset *dataset,
-                                int64_t first, weft_batch *batch);
-
 #endif

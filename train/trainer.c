@@ -361,12 +361,11 @@ static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, do
         status = weft__pipeline_finish(t, WEFT_OK); /* sums in the order of the batches */
         return status == WEFT_OK ? weft__trainer_add_cached(t, batch, b, scale) : status;
     }
-    for (int64_t from = 0; status == WEFT_OK && from < n; from += step) {
-        const int64_t to = from + step < n ? from + step : n;
+    for (int64_t from = 0, to; status == WEFT_OK && from < n; from = to) {
         weft_batch part;
         weft_scope_open_lean();
         weft__trainer_seed(t, b);
-        status = weft__batch_part(batch, from, to, &part);
+        status = weft__trainer_part(t, batch, from, step, &to, &part);
         t->row_keys = weft__batch_row_keys(batch, from, to);
         if (status == WEFT_OK)
             status = add_part(t, &part, scale);

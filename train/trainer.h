@@ -52,6 +52,11 @@ int64_t weft__batch_samples(const weft_batch *batch);
 weft_status weft__batch_part(const weft_batch *batch, int64_t from, int64_t to, weft_batch *out);
 weft_array *weft__batch_row_keys(const weft_batch *batch, int64_t from, int64_t to);
 
+/* train/shared.c: the part of a batch with the samples from .. *to, at most `step`. If samples of
+ * the batch share their prompts, those of the part do: it has whole groups or samples of one. */
+weft_status weft__trainer_part(const weft_trainer *t, const weft_batch *batch, int64_t from,
+                               int64_t step, int64_t *to, weft_batch *out);
+
 /* train/compiled_step.c: compiled functions for the update of one batch, and for adding its
  * gradients to the sums. Both store the batch's rewards in t->row_rewards. */
 weft_status weft__trainer_compile(weft_trainer *t);

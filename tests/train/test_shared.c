@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/train/ranks.h"
 #include "train/columns.h"
 #include "train/rollout.h"
 #include "weft/transforms.h"
 
-enum { GROUP = 3, ROWS = 6, MOST = 32, PROMPT = 9 };
+enum { GROUP = 3, ROWS = 6, MOST = 32, PROMPT = 9, UPDATES = 5, MOST_SETTINGS = 2 };
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
@@ -44,10 +45,14 @@ static weft_dataset *completions(const weft_model *model, int prompt)
 }
 
 typedef struct setting {
+    weft_trainer_options options; /* the objective and its completions of a group are set */
+    bool apart;                   /* prepared and trained without sharing prompts */
     weft_model *model;
     weft_dataset *data;
     weft_trainer *trainer;
-    weft_batch batch; /* prepared */
+    weft_batch batch; /* of this rank, prepared */
+    weft_status status;
+    weft_train_report reports[UPDATES];
 } setting;
 
 static void setting_free(setting *s)
@@ -58,18 +63,15 @@ static void setting_free(setting *s)
     weft_model_free(s->model);
 }
 
-/* Loads a fixture and prepares the batch of all completions. */
+/* Loads a fixture and makes the completions. */
 static bool set(const char *name, int prompt, double dropout, weft_trainer_options o, setting *s)
 {
-    const int64_t first = 0;
-    weft_batches *batches = NULL;
-    weft_policy_report report;
     char path[128];
-    *s = (setting){.model = NULL};
+    *s = (setting){.options = o};
     snprintf(path, sizeof path, "models/%s", name);
-    o.objective = &weft_objective_grpo;
+    s->options.objective = &weft_objective_grpo;
+    s->options.objective_options.num_generations = GROUP;
     weft_random_seed(7);
-    o.objective_options = (weft_objective_options){.num_generations = GROUP};
     const char *all = "all-linear";
     const weft_nn_lora_options lora = {
         .rank = 4, .dropout = dropout, .targets = &all, .n_targets = 1};
@@ -77,12 +79,48 @@ static bool set(const char *name, int prompt, double dropout, weft_trainer_optio
         !CHECK_OK(weft_nn_lora_inject(weft_model_module(s->model), &lora)))
         return false;
     s->data = completions(s->model, prompt);
-    bool good = s->data && CHECK_OK(weft_trainer_new(s->model, &o, &s->trainer)) &&
-                CHECK_OK(weft_batches_new(s->data, ROWS, 0, &batches)) &&
-                CHECK_OK(weft_batches_at(batches, 0, &s->batch)) &&
-                CHECK_OK(weft__rollout_prepare(s->trainer, s->data, &s->batch, &first, 1, &report));
+    return s->data && (o.objective_options.beta == 0 ||
+                       CHECK_OK(weft_dataset_add_reference(s->data, s->model, NULL)));
+}
+
+/* Prepares the batch of this rank's completions; may be called by any thread. */
+static void prepare(weft_group *group, setting *s)
+{
+    const weft_group_info ranks = weft_group_info_of(group);
+    const int64_t rows = ROWS / ranks.size, first = ranks.rank * rows;
+    weft_batches *batches = NULL;
+    weft_policy_report report;
+    s->options.group = group;
+    s->status = weft_trainer_new(s->model, &s->options, &s->trainer);
+    if (s->status == WEFT_OK)
+        s->status = weft_batches_new(s->data, rows, 0, &batches);
+    if (s->status == WEFT_OK)
+        s->status = weft_batches_at(batches, ranks.rank, &s->batch);
+    if (s->status == WEFT_OK) {
+        const double neftune = s->trainer->o.neftune;
+        s->trainer->o.neftune = s->apart ? 1 : neftune; /* which is not in the log-probabilities */
+        s->status = weft__rollout_prepare(s->trainer, s->data, &s->batch, &first, 1, &report);
+        s->trainer->o.neftune = neftune;
+    }
     weft_batches_free(batches);
-    return good;
+}
+
+static bool set_batch(const char *name, int prompt, double dropout, weft_trainer_options o,
+                      setting *s)
+{
+    if (!set(name, prompt, dropout, o, s))
+        return false;
+    prepare(NULL, s);
+    return CHECK_OK(s->status);
+}
+
+/* Makes updates from the batch; may be called by any thread. */
+static void train(weft_group *group, void *argument)
+{
+    setting *s = argument;
+    prepare(group, s);
+    for (int k = 0; s->status == WEFT_OK && k < UPDATES; k++)
+        s->status = weft_trainer_step(s->trainer, &s->batch, 1, 1, &s->reports[k]);
 }
 
 /* The same completions, each with its prompt. */
@@ -185,7 +223,7 @@ static void prompts_are_computed_once(void)
                                         "ministral3", "gpt-oss",   "cohere2", "phi3"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         setting s;
-        if (set(names[i], PROMPT, 0, (weft_trainer_options){.lr = 1}, &s) &&
+        if (set_batch(names[i], PROMPT, 0, (weft_trainer_options){.lr = 1}, &s) &&
             CHECK(weft__batch_shares(&s.batch))) {
             check_layout(&s.batch);
             if (getenv("WEFT_TEST_DEVICE") == NULL)
@@ -216,42 +254,89 @@ static double compare_models(weft_model *a, weft_model *b)
     return worst;
 }
 
-/* Compiled, checkpointed, and in parts that have whole groups or divide them. */
+static void compare_reports(const setting *one, const setting *two)
+{
+    const weft_objective_options *o = &two->options.objective_options;
+    for (int k = 0; k < UPDATES; k++) {
+        const weft_policy_report *a = &one->reports[k].rewards.policy,
+                                 *b = &two->reports[k].rewards.policy;
+        CHECK_RELATIVE(one->reports[k].grad_norm, two->reports[k].grad_norm, 1e-4);
+        CHECK_EQ_INT(one->reports[k].tokens, two->reports[k].tokens);
+        CHECK_RELATIVE(a->entropy, b->entropy, 1e-5);
+        CHECK_RELATIVE(a->ratio, b->ratio, 1e-4);
+        CHECK_CLOSE(a->kl, b->kl, 1e-5);
+        CHECK(k == 0 || (fabs(b->ratio - 1) > 1e-4) == (o->num_iterations > 1));
+        CHECK((b->kl > 0) == (o->beta > 0 && k > 0));
+    }
+}
+
+#define OPTIONS(...)                                                                               \
+    {                                                                                              \
+        .lr = 1e-3, __VA_ARGS__                                                                    \
+    }
+
+/* Compiled, checkpointed, in parts that have whole groups or divide them, several times on a batch,
+ * with a reference, and in processes with a group each. */
 static void updates_are_those_of_prompts_apart(void)
 {
-    static const weft_trainer_options all[] = {
-        {.lr = 1e-3},
-        {.lr = 1e-3, .compile = true},
-        {.lr = 1e-3, .checkpoint = true},
-        {.lr = 1e-3, .micro_batch = GROUP},
-        {.lr = 1e-3, .micro_batch = 2},
-        {.lr = 1e-3, .micro_batch = 4, .compile = true},
+    static const struct {
+        weft_trainer_options o;
+        int ranks;
+    } all[] = {
+        {OPTIONS(.seed = 0), 1},
+        {OPTIONS(.compile = true), 1},
+        {OPTIONS(.checkpoint = true), 1},
+        {OPTIONS(.micro_batch = GROUP), 1},
+        {OPTIONS(.micro_batch = GROUP + 2), 1},
+        {OPTIONS(.micro_batch = 2), 1},
+        {OPTIONS(.micro_batch = 2, .compile = true), 1},
+        {OPTIONS(.objective_options = {.num_iterations = 2}), 1},
+        {OPTIONS(.objective_options = {.num_iterations = 2}, .micro_batch = 2), 1},
+        {OPTIONS(.objective_options = {.beta = 0.1}), 1},
+        {OPTIONS(.objective_options = {.beta = 0.1, .num_iterations = 2}, .compile = true), 1},
+        {OPTIONS(.seed = 0), 2},
+        {OPTIONS(.micro_batch = 2), 2},
+        {OPTIONS(.objective_options = {.beta = 0.1, .num_iterations = 2}), 2},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        setting a, b;
-        const bool good = set("llama", PROMPT, 0, all[i], &a) &&
-                          set("llama", PROMPT, 0, (weft_trainer_options){.lr = 1e-3}, &b);
-        const weft_batch apart = apart_of(&b.batch);
-        for (int k = 0; good && k < 5; k++) {
-            weft_train_report one = {0}, two = {0};
-            CHECK_OK(weft_trainer_step(a.trainer, &a.batch, 1, 1, &one));
-            CHECK_OK(weft_trainer_step(b.trainer, &apart, 1, 1, &two));
-            CHECK_RELATIVE(one.grad_norm, two.grad_norm, 1e-4);
-            CHECK_EQ_INT(one.tokens, two.tokens);
-            CHECK_RELATIVE(one.rewards.policy.entropy, two.rewards.policy.entropy, 1e-5);
+        setting a[MOST_SETTINGS] = {0}, b = {0};
+        weft_trainer_options plain = all[i].o;
+        plain.compile = plain.checkpoint = false;
+        plain.micro_batch = 0;
+        bool good = set("llama", PROMPT, 0, plain, &b);
+        for (int r = 0; good && r < all[i].ranks; r++)
+            good = set("llama", PROMPT, 0, all[i].o, &a[r]);
+        if (good) {
+            b.apart = true;
+            train(NULL, &b);
+            CHECK_OK(b.status);
+            CHECK(!weft__batch_shares(&b.batch));
+            if (all[i].ranks == 1)
+                train(NULL, a);
+            else
+                ranks_run(all[i].ranks, train, a, sizeof *a);
         }
-        CHECK_CLOSE(compare_models(a.model, b.model), 0, 3e-5);
-        setting_free(&a);
+        for (int r = 0; good && r < all[i].ranks; r++) {
+            CHECK_OK(a[r].status);
+            CHECK(weft__batch_shares(&a[r].batch));
+            compare_reports(&a[r], &b);
+            CHECK_CLOSE(compare_models(a[r].model, b.model), 0, 3e-5);
+        }
+        for (int r = 0; r < all[i].ranks; r++)
+            setting_free(&a[r]);
         setting_free(&b);
     }
 }
 
-/* Each part has the losses of its samples, and shares if it has whole groups. */
-static void parts_have_the_losses_of_their_samples(void)
+/* Parts have whole groups or samples of one, the losses of their samples, and each prompt once. */
+static void parts_share_prompts(void)
 {
-    static const int parts[][2] = {{0, 3}, {3, 6}, {0, 6}, {0, 2}, {2, 6}, {3, 5}, {1, 4}};
+    static const struct {
+        int from, step, to, tokens; /* that are computed; 0: each sample has its prompt */
+    } parts[] = {{0, 6, 6, 31}, {0, 5, 3, 17}, {3, 3, 6, 14}, {0, 2, 2, 12},
+                 {2, 2, 3, 0},  {3, 2, 5, 12}, {5, 2, 6, 9},  {1, 2, 3, 14}};
     setting s;
-    if (set("llama", PROMPT, 0, (weft_trainer_options){.lr = 1}, &s)) {
+    if (set_batch("llama", PROMPT, 0, (weft_trainer_options){.lr = 1}, &s)) {
         const weft_batch apart = apart_of(&s.batch);
         const int64_t L = weft_dim(apart.tokens, 1);
         float whole[ROWS * MOST], own[ROWS * MOST];
@@ -259,11 +344,13 @@ static void parts_have_the_losses_of_their_samples(void)
         CHECK_OK(weft_read(weft__token_losses(s.model, &apart, apart.targets, false), WEFT_FLOAT32,
                            whole, ROWS * L));
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-            const int from = parts[i][0], to = parts[i][1];
+            const int from = parts[i].from;
+            int64_t to;
             weft_batch part;
-            CHECK_OK(weft__batch_part(&s.batch, from, to, &part));
+            CHECK_OK(weft__trainer_part(s.trainer, &s.batch, from, parts[i].step, &to, &part));
+            CHECK_EQ_INT(to, parts[i].to);
             CHECK_EQ_INT(weft__batch_samples(&part), to - from);
-            CHECK(weft__batch_shares(&part) == (from % GROUP == 0 && to % GROUP == 0));
+            CHECK_EQ_INT(part.pack ? weft_dim(part.pack, 1) : 0, parts[i].tokens);
             CHECK_OK(weft__objective_check_batch(&weft_objective_grpo, &part));
             CHECK_OK(weft_read(weft__token_losses(s.model, &part, part.targets, false),
                                WEFT_FLOAT32, own, (to - from) * L));
@@ -280,7 +367,7 @@ static void parts_have_the_losses_of_their_samples(void)
 static void expect_apart(const char *name, int prompt, double dropout, double neftune)
 {
     setting s;
-    if (set(name, prompt, dropout, (weft_trainer_options){.lr = 1, .neftune = neftune}, &s)) {
+    if (set_batch(name, prompt, dropout, (weft_trainer_options){.lr = 1, .neftune = neftune}, &s)) {
         CHECK(s.batch.pack == NULL && s.batch.unpack == NULL && s.batch.positions == NULL);
         CHECK_OK(weft_trainer_step(s.trainer, &s.batch, 1, 1, NULL));
     }
@@ -304,7 +391,7 @@ static void other_families_do_not_share(void)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         setting s;
         expect_apart(names[i], PROMPT, 0, 0);
-        if (set(names[i], PROMPT, 0, (weft_trainer_options){.lr = 1}, &s)) {
+        if (set_batch(names[i], PROMPT, 0, (weft_trainer_options){.lr = 1}, &s)) {
             weft_scope_open();
             weft_array *cells = weft_zeros(WEFT_DIMS(1, 4), WEFT_INT32);
             const weft_model_call call = {.positions = cells, .pack = cells, .unpack = cells};
@@ -318,7 +405,6 @@ static void other_families_do_not_share(void)
 }
 
 CHECK_MAIN("shared", CHECK_CASE(prompts_are_computed_once),
-           CHECK_CASE(updates_are_those_of_prompts_apart),
-           CHECK_CASE(parts_have_the_losses_of_their_samples),
+           CHECK_CASE(updates_are_those_of_prompts_apart), CHECK_CASE(parts_share_prompts),
            CHECK_CASE(noise_and_short_prompts_do_not_share),
            CHECK_CASE(other_families_do_not_share))
