@@ -34,3 +34,17 @@ void train_print_devices(const train_device *devices, int n, bool json)
     if (json)
         fputs("], ", stdout);
 }
+
+int64_t train_memory(const train_values *v)
+{
+    if (!isnan(v->max_memory))
+        return (int64_t)(v->max_memory * 1e9);
+    train_device devices[WEFT_MODEL_DEVICES];
+    const int n = train_devices(v, devices);
+    int64_t device =
+        n > 0 ? 0 : weft_device_memory(weft_default_device()) / train_device_sharers(v);
+    const int64_t limit = weft_memory_limit();
+    for (int i = 0; i < n; i++)
+        device += devices[i].memory;
+    return device == 0 && limit == INT64_MAX ? 0 : device == 0 || limit < device ? limit : device;
+}

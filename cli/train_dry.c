@@ -61,25 +61,21 @@ static weft_status bytes_of(const train_values *v, weft_module *tree, bool train
     return status;
 }
 
-int64_t train_memory(const train_values *v)
-{
-    if (!isnan(v->max_memory))
-        return (int64_t)(v->max_memory * 1e9);
-    train_device devices[WEFT_MODEL_DEVICES];
-    const int n = train_devices(v, devices);
-    int64_t device =
-        n > 0 ? 0 : weft_device_memory(weft_default_device()) / train_device_sharers(v);
-    const int64_t limit = weft_memory_limit();
-    for (int i = 0; i < n; i++)
-        device += devices[i].memory;
-    return device == 0 && limit == INT64_MAX ? 0 : device == 0 || limit < device ? limit : device;
-}
-
 /* ---- measuring ------------------------------------------------------------------------------ */
 
 static int64_t active(const dry_run *d)
 {
     return d->beside ? weft_memory_thread_active() : weft_memory_active();
+}
+
+/* Makes the batch one of the objective's. Completions of the run's length that are sampled share
+ * their prompts. */
+static weft_status prepare(const dry_run *d, const weft_trainer *trainer, weft_batch *batch)
+{
+    const bool shares = d->sampled && weft_dim(batch->tokens, 1) == d->epoch.columns &&
+                        weft_dim(batch->tokens, 0) >= train_group(d->v);
+    const weft_status status = weft_batch_complete(batch, d->o->objective);
+    return status == WEFT_OK && shares ? weft_batch_share(trainer, batch) : status;
 }
 
 /* Runs two updates with learning rate 0; the first creates the optimizer state, the second is
@@ -93,15 +89,15 @@ static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint,
     weft_trainer *trainer = NULL;
     weft_scope_open();
     weft_status status = train_check_cancel(o.cancel);
-    if (status == WEFT_OK)
-        status = weft_batch_complete(batch, o.objective);
     weft_batch batches[WEFT_MODEL_DEVICES + 1];
-    for (int i = 0; i < n; i++)
-        batches[i] = *batch;
     weft_memory_clear_cache(); /* frees memory cached for the previous batch */
     *out = (measured){.before = active(d)};
     if (status == WEFT_OK)
         status = weft_trainer_new(d->r->model, &o, &trainer);
+    if (status == WEFT_OK)
+        status = prepare(d, trainer, batch);
+    for (int i = 0; i < n; i++)
+        batches[i] = *batch;
     if (status == WEFT_OK)
         status = weft_trainer_step(trainer, batches, n, 0, NULL);
     out->after = active(d);
@@ -111,6 +107,8 @@ static weft_status measure(const dry_run *d, weft_batch *batch, bool checkpoint,
         status = weft_trainer_step(trainer, batches, n, 0, NULL);
     out->seconds = (cli_seconds() - began) / n * (double)d->o->accumulate;
     out->peak = d->beside ? weft_memory_thread_peak() : weft_memory_peak();
+    if (d->sampled && batch->pack) /* another batch, which saves less than an eighth, shares none */
+        out->peak += (out->peak - out->after) / 7;
     out->n_devices = train_devices(d->v, out->devices);
     weft_trainer_free(trainer);
     weft_scope_close(NULL);
@@ -122,7 +120,7 @@ static weft_status measure_samples(const dry_run *d, int n, int64_t columns, boo
                                    measured *out)
 {
     const bool texts = d->o->objective->examples == WEFT_EXAMPLES_TEXTS,
-               sampled = train_sampled_length(d->v, d->r) > 0;
+               sampled = train_samples(d->v) || train_sampled_length(d->v, d->r) > 0;
     const int unit = d->epoch.packed_pairs ? 2 : (int)d->epoch.unit;
     const int64_t length = d->epoch.packed_pairs ? (columns + 1) / 2 + 1 : columns + 1;
     int32_t *ids = calloc((size_t)length, sizeof *ids);
@@ -235,19 +233,24 @@ static bool is_within(const dry_run *d, double bytes)
     return d->limit == 0 || bytes <= (double)d->limit;
 }
 
-/* Estimates the growth; if two samples of full length fit, measures it with them. */
+/* Estimates the growth; if two samples of full length fit, or those of a prompt, measures it. */
 static weft_status find_growth(const dry_run *d, bool checkpoint, growth *out)
 {
-    double one, two;
+    const bool prompts = train_samples(d->v);
+    const int n = prompts ? (int)train_group(d->v) : 2;
+    double one = 0, all;
     weft_status status = extrapolate(d, checkpoint, out);
     const double rest = (double)(d->weights + d->trained * (1 + LEAST_STATES));
-    if (status != WEFT_OK || !is_within(d, rest + activations(out, 2)))
+    if (status != WEFT_OK || !is_within(d, rest + activations(out, n)))
         return status;
-    status = probe(d, 1, d->epoch.columns, checkpoint, &one);
+    if (!prompts)
+        status = probe(d, 1, d->epoch.columns, checkpoint, &one);
     if (status == WEFT_OK)
-        status = probe(d, 2, d->epoch.columns, checkpoint, &two);
+        status = probe(d, n, d->epoch.columns, checkpoint, &all);
+    if (status == WEFT_OK && !prompts)
+        out->fixed = fmax(2 * one - all, 0);
     if (status == WEFT_OK)
-        *out = (growth){.fixed = fmax(2 * one - two, 0), .sample = fmax(two - one, 0)};
+        out->sample = fmax(prompts ? (all - out->fixed) / n : all - one, 0);
     return status;
 }
 
@@ -282,7 +285,8 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
 {
     char advice[512] = "";
     size_t n = 0;
-    const int64_t rows = largest_batch(d, plain, rest);
+    const int64_t group = train_samples(d->v) ? train_group(d->v) : 1,
+                  rows = largest_batch(d, plain, rest) / group; /* or prompts */
     growth less = *plain;
     weft_status status = WEFT_OK;
     if (!d->o->checkpoint)
@@ -300,7 +304,7 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
     const bool quantize = whole && is_within(d, with_quantize);
     if (rows > 0)
         n += (size_t)snprintf(advice, sizeof advice, " or --batch-size %lld (%s)", (long long)rows,
-                              cli_bytes((int64_t)(rest + activations(plain, rows))));
+                              cli_bytes((int64_t)(rest + activations(plain, rows * group))));
     if (checkpoint)
         n += (size_t)snprintf(advice + n, sizeof advice - n, " or --checkpoint (%s)",
                               cli_bytes((int64_t)with_checkpoint));
@@ -310,7 +314,7 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
     if (may_stream(d) && is_within(d, with_stream))
         snprintf(advice + n, sizeof advice - n, " or --stream (%s)",
                  cli_bytes((int64_t)with_stream));
-    if (advice[0] == '\0' && is_within(d, (whole ? quantized : rest) + activations(&less, 1)))
+    if (advice[0] == '\0' && is_within(d, (whole ? quantized : rest) + activations(&less, group)))
         snprintf(advice, sizeof advice, " or --batch-size 1 with --checkpoint%s",
                  whole ? " and --quantize 4" : "");
     if (advice[0] == '\0')
