@@ -158,31 +158,26 @@ static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoi
     return status;
 }
 
-/* Computes what sampling needs: KV caches of full length, and logits in float32 with their copies
+/* Computes what sampling needs: KV caches, and logits in float32 with their copies
  * for a draw. */
-static weft_status find_sampling(dry_run *d)
+static void find_sampling(dry_run *d)
 {
     enum { COPIES = 4 };
     const int64_t rows = d->v->sampling.rows, longest = train_sampled_length(d->v, d->r);
     const bool prompts = train_samples(d->v);
     const int64_t all = prompts ? d->epoch.rows : d->v->batch_size;
     if (!prompts && longest == 0)
-        return WEFT_OK;
+        return;
     d->sampling_rows = rows < all ? rows : all;
     d->sampled = prompts || all * (longest - 1) > d->epoch.rows * d->epoch.columns;
     if (d->sampled && !prompts) {
         d->epoch.rows = all;
         d->epoch.columns = longest - 1;
     }
-    const weft_cache_options o = {.max_context = prompts ? d->epoch.columns + 1 : longest,
-                                  .kv_bits = 32,
-                                  .batch = d->sampling_rows};
-    weft_cache_plan plan;
-    const weft_status status = weft_model_plan_caches(d->r->model, &o, &plan);
-    d->sampling = plan.context_bytes + COPIES * d->sampling_rows *
-                                           weft_model_info_of(d->r->model)->vocab_size *
-                                           (int64_t)sizeof(float);
-    return status;
+    const int64_t vocabulary = weft_model_info_of(d->r->model)->vocab_size;
+    d->sampling = weft_batch_cache_bytes(d->r->model, d->sampling_rows,
+                                         prompts ? d->epoch.columns + 1 : longest) +
+                  COPIES * d->sampling_rows * vocabulary * (int64_t)sizeof(float);
 }
 
 /* Estimates the growth from three small batches: one short row, one long row, and two short rows.
@@ -530,7 +525,9 @@ static weft_status find_sizes(dry_run *d)
     weft_status status = find_weights(d->v, d->r, &d->weights, &d->trained, &d->mapped);
     if (status == WEFT_OK)
         status = train_read_epoch(d->v, d->r, NULL, &d->epoch);
-    return status == WEFT_OK ? find_sampling(d) : status;
+    if (status == WEFT_OK)
+        find_sampling(d);
+    return status;
 }
 
 weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options)

@@ -4,9 +4,11 @@
 #include <math.h>
 
 #include "core/options.h"
+#include "generate/caches/pages.h"
 #include "generate/caches/ring.h"
 #include "models/recurrent.h"
 #include "weft/op.h"
+#include "weft/tool/data.h"
 
 enum {
     SINKS = 4,          /* by default */
@@ -205,6 +207,18 @@ weft_status weft_model_plan_caches(weft_model *model, const weft_cache_options *
                 whole(n.fixed + n.token * ((double)o.max_context + (double)o.trim));
     }
     return WEFT_OK;
+}
+
+int64_t weft_batch_cache_bytes(weft_model *model, int64_t rows, int64_t tokens)
+{
+    const int64_t pages = weft__pages_for(tokens),
+                  room = weft__pages_room(1 + rows * pages); /* the first page is padding */
+    const weft_cache_options o =
+        weft__cache_options_of(model, &(weft_cache_options){.kv_bits = 32});
+    if (weft_model_family_of(model)->attention == NULL)
+        return 0;
+    const need n = need_on(model, &o, NULL, pages * WEFT__PAGE);
+    return whole(n.fixed * (double)rows + n.token * (double)(room * WEFT__PAGE));
 }
 
 /* ---- creating -------------------------------------------------------------------------------- */

@@ -29,6 +29,11 @@ WEFT_NODISCARD WEFT_API weft_status weft_batch_complete(weft_batch *batch,
 WEFT_NODISCARD WEFT_API weft_status weft_batch_share(const weft_trainer *trainer, weft_batch *batch)
     WEFT_NONNULL(1, 2);
 
+/* The bytes of the KV caches, in float32, of a running batch without a budget that computes `rows`
+ * sequences of `tokens` at the same time; 0: unknown. */
+WEFT_API int64_t weft_batch_cache_bytes(weft_model *model, int64_t rows, int64_t tokens)
+    WEFT_NONNULL(1);
+
 #ifdef __cplusplus
 }
 #endif
