@@ -142,6 +142,38 @@ static void validations_without_rewards_are_not_the_best(void)
     }
 }
 
+static weft_status no_rewards(void *context, const weft_completion *c, size_t n,
+                              const weft_cancel *cancel, double *out)
+{
+    (void)context;
+    (void)c;
+    (void)cancel;
+    for (size_t i = 0; i < 2 * n; i++)
+        out[i] = NAN;
+    return WEFT_OK;
+}
+
+static void count_warning(void *context, weft_log_level level, const char *message)
+{
+    *(int *)context +=
+        level == WEFT_LOG_WARNING && strstr(message, "no completion of the first update") != NULL;
+}
+
+/* Such as those of --reward exact for rows without an answer. */
+static void an_update_without_rewards_warns_once(void)
+{
+    static sampled_run r;
+    for (int i = 0; i < 2; i++) {
+        int warnings = 0;
+        r = (sampled_run){.steps = 2, .sampling.reward = i == 0 ? no_rewards : NULL};
+        weft_set_log(count_warning, &warnings);
+        sampled_run_alone(&r);
+        weft_set_log(NULL, NULL);
+        CHECK_STR(r.message, "");
+        CHECK_EQ_INT(warnings, i == 0);
+    }
+}
+
 /* A character U+0000 does not end the text of a completion. */
 static void a_zero_does_not_cut_a_text(void)
 {
@@ -339,7 +371,7 @@ CHECK_MAIN("sampling", CHECK_CASE(completions_come_from_the_current_weights),
            CHECK_CASE(random_numbers_are_those_of_the_run),
            CHECK_CASE(held_out_prompts_are_validated),
            CHECK_CASE(validations_without_rewards_are_not_the_best),
-           CHECK_CASE(a_zero_does_not_cut_a_text),
+           CHECK_CASE(an_update_without_rewards_warns_once), CHECK_CASE(a_zero_does_not_cut_a_text),
            CHECK_CASE(completions_of_a_file_make_the_same_updates),
            CHECK_CASE(resumed_runs_have_the_same_bits), CHECK_CASE(other_completions_are_refused),
            CHECK_CASE(failures_end_the_run), CHECK_CASE(prompts_are_checked))
