@@ -68,7 +68,7 @@ struct weft_running_batch {
     weft__pages pages;
     weft__paging paging;              /* of the step that is being built */
     int64_t set_back;                 /* sequences so far */
-    int64_t budget;                   /* tokens of prompts in the current step */
+    int64_t budget;                   /* tokens of prompts left to the current step */
     double read_rate, step_seconds;   /* tokens of prompts a second, 0: none yet; the last step */
     weft__decoder steps[WEFT__STEPS]; /* the most recently used first */
     uint64_t version;                 /* of the bank when they were compiled */

@@ -57,14 +57,25 @@ static int64_t pages_for(const weft_running_batch *b, int64_t n)
     return b->paged ? weft__pages_for(weft__smaller(n, b->paged->capacity)) : 0;
 }
 
+/* Grows the pool to n pages in all layers or, on failure, in none: layers that have grown shrink
+ * again, the last one first, which has the memory that was left when it had grown. */
 static weft_status resize(weft_running_batch *b, int64_t n)
 {
-    weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++) {
+    const int64_t before = b->pages.n;
+    int64_t i = 0;
+    weft_status status = weft__pages_resize(&b->pages, n);
+    for (; i < n_caches(b) && status == WEFT_OK; i++) {
         if (is_paged(b->caches[i]))
             status = weft__cache_resize_pages(b->caches[i], n);
     }
-    return status == WEFT_OK ? weft__pages_resize(&b->pages, n) : status;
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    while (i-- > 0) {
+        if (is_paged(b->caches[i]))
+            (void)weft__cache_resize_pages(b->caches[i], before);
+    }
+    b->pages.n = before;
+    return status;
 }
 
 /* How many pages the sequences without any need for their texts. */

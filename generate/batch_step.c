@@ -124,12 +124,12 @@ static weft_status read_end(weft_running_batch *b, size_t place)
     return status == WEFT_OK ? weft__generator_store(g) : status;
 }
 
-/* Processes up to `budget` further tokens of a prompt; returns their number. */
-static int64_t read_piece(weft_running_batch *b, size_t place, int64_t budget)
+/* Processes further tokens of a prompt, within the budget; returns their number. */
+static int64_t read_piece(weft_running_batch *b, size_t place)
 {
     weft__row *row = &b->rows[place];
     weft_generator *g = row->run.generator;
-    const int64_t left = g->n_text - g->known, n = left < budget ? left : budget;
+    const int64_t left = g->n_text - g->known, n = weft__smaller(left, b->budget);
     weft__batch_use(b, row->adapter);
     const weft_status status = n < left ? weft__step_chunk(g, g->known, n) : read_end(b, place);
     if (status != WEFT_OK && row->live)
@@ -139,8 +139,8 @@ static int64_t read_piece(weft_running_batch *b, size_t place, int64_t budget)
     return n;
 }
 
-/* Whether a prompt is processed in the sequence's own caches: it is long, a piece of it is there
- * already, or its keys and values come from the prompt cache and are kept for it. */
+/* Whether a prompt is processed in the sequence's own caches: the budget does not suffice, a piece
+ * of it is there already, or its keys and values come from the prompt cache and are kept for it. */
 static bool reads_alone(const weft_running_batch *b, const weft__row *row)
 {
     const weft_generator *g = row->run.generator;
@@ -275,20 +275,31 @@ static int64_t budget_of(const weft_running_batch *b)
     return n < (double)whole ? weft__smaller(whole, weft__larger(LEAST_READ, (int64_t)n)) : whole;
 }
 
+/* Whether a prompt is left for the next step: it could be processed whole, together with others,
+ * but for what this step has processed. */
+static bool waits(const weft_running_batch *b, const weft__row *row, int64_t whole)
+{
+    const weft_generator *g = row->run.generator;
+    return g->n_text > b->budget && g->n_text <= whole / 2 && g->known == 0 &&
+           g->options.prompt_cache == NULL;
+}
+
 /* Processes the oldest prompts within the budget; returns the number of tokens. */
 static int64_t read_oldest(weft_running_batch *b)
 {
-    int64_t n = 0;
-    for (weft__row *row; n < b->budget && (row = find_oldest(b, 0)) != NULL;) {
+    const int64_t whole = b->budget;
+    for (weft__row *row; b->budget > 0 && (row = find_oldest(b, 0)) != NULL;) {
         const size_t place = (size_t)(row - b->rows);
+        if (waits(b, row, whole))
+            break; /* younger ones wait, too */
         if (!admit(b, row)) {
-            if (row->live && !take_from_younger(b, row)) /* younger ones wait, too */
+            if (row->live && !take_from_younger(b, row))
                 break;
             continue;
         }
-        n += reads_alone(b, row) ? read_piece(b, place, b->budget - n) : read_together(b, place);
+        b->budget -= reads_alone(b, row) ? read_piece(b, place) : read_together(b, place);
     }
-    return n;
+    return whole - b->budget;
 }
 
 void weft__batch_read(weft_running_batch *b)

@@ -123,14 +123,16 @@ weft_status weft__cache_put_pages(weft_cache *cache, int64_t pages, const weft__
 
 weft_status weft__cache_resize_pages(weft_cache *cache, int64_t pages)
 {
-    weft_array **slots[WEFT_CACHE_SLOTS], *more[WEFT_CACHE_SLOTS];
+    weft_array **slots[WEFT_CACHE_SLOTS], *other[WEFT_CACHE_SLOTS];
     const int count = weft_cache_state(cache, slots);
-    if (*slots[0] == NULL || weft_dim(*slots[0], 1) >= pages * WEFT__PAGE)
+    const int64_t size = pages * WEFT__PAGE, held = *slots[0] ? weft_dim(*slots[0], 1) : size;
+    if (held == size)
         return WEFT_OK;
     weft_scope_open_lean();
     for (int i = 0; i < count; i++)
-        more[i] = weft_pad(*slots[i], 1, 0, pages * WEFT__PAGE - weft_dim(*slots[i], 1), 0);
-    const weft_status status = weft_update(slots, more, count);
+        other[i] = held < size ? weft_pad(*slots[i], 1, 0, size - held, 0)
+                               : weft_copy(weft_slice_axis(*slots[i], 1, 0, size));
+    const weft_status status = weft_update(slots, other, count);
     weft_scope_close(NULL);
     return status;
 }

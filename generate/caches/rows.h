@@ -26,7 +26,7 @@ weft_status weft__cache_keep_rows(weft_cache *cache, const int32_t *which, int64
 weft_status weft__cache_put_pages(weft_cache *cache, int64_t pages, const weft__page_list *list,
                                   int64_t first, weft_cache *source, int64_t from, int64_t length);
 
-/* Makes room for so many pages, unless there are none yet. */
+/* Sets the number of pages, unless there are none yet; those that remain keep their tokens. */
 weft_status weft__cache_resize_pages(weft_cache *cache, int64_t pages);
 
 #endif

@@ -251,6 +251,81 @@ static void a_long_prompt_is_read_at_last(void)
     weft_model_free(model);
 }
 
+/* All layers with pages have as many as the batch counts. */
+static void check_layers(const weft_running_batch *b)
+{
+    for (int64_t i = 0; i < weft_model_info_of(b->model)->n_caches; i++) {
+        const weft__ring *ring = weft__ring_of(b->caches[i]);
+        weft_array **slots[WEFT_CACHE_SLOTS];
+        const int n = ring && ring->paging ? weft_cache_state(b->caches[i], slots) : 0;
+        for (int k = 0; k < n; k++)
+            CHECK_EQ_INT(weft_dim(*slots[k], 1), b->pages.n * WEFT__PAGE);
+    }
+}
+
+/* A batch of one sequence, whose next token is the first one of a page that the pool lacks. */
+static weft_running_batch *open_full(weft_model *model, requests *s)
+{
+    make_requests(model, s);
+    s->requests[0].prompt.n = 255;
+    weft_running_batch *b =
+        requests_open(s, &(weft_generate_batch_options){.cache_tokens = 4096, .no_compile = true});
+    requests_add(b, s, 0, 1);
+    while (s->results[0].n < 2)
+        requests_step(b);
+    CHECK_EQ_INT(b->pages.n, 2);
+    return b;
+}
+
+/* With a memory limit at which the pool cannot grow, however many layers could, none has grown. */
+static void all_layers_grow_or_none(void)
+{
+    static const char *const families[] = {"llama", "gemma4-dense", "minicpm3", "gpt-oss"};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        weft_model *model = open_model(families[f]);
+        requests s;
+        if (model == NULL)
+            return;
+        weft_running_batch *b = open_full(model, &s);
+        const int64_t active = weft_memory_active();
+        weft_status status = WEFT_MEMORY;
+        int failures = -1;
+        while (status == WEFT_MEMORY && CHECK(++failures < 10000)) {
+            weft_memory_set_limit(active + failures * (2 << 10));
+            status = weft__batch_reserve(b);
+            weft_memory_set_limit(INT64_MAX);
+            check_layers(b);
+            CHECK(status != WEFT_MEMORY || (b->pages.n == 2 && weft_memory_active() == active));
+        }
+        CHECK_EQ_INT(status, WEFT_OK);
+        CHECK(b->pages.n > 2);
+        if (!CHECK(failures > 2))
+            printf("  %s: %d failures\n", families[f], failures);
+        requests_finish(b, &s, 0, 1);
+        weft_model_free(model);
+    }
+}
+
+/* Each allocation of a growth fails once; then a smaller growth is tried. */
+static void a_growth_is_tried_again(void)
+{
+    weft_model *model = open_model("llama");
+    uint64_t count = 1;
+    for (uint64_t nth = 1; model && nth <= count; nth++) {
+        requests s;
+        weft_running_batch *b = open_full(model, &s);
+        weft_memory_fail_at(nth);
+        const weft_status status = weft__batch_reserve(b);
+        count = weft_memory_fail_at(0);
+        check_layers(b);
+        /* without memory for the lists of pages nothing else is tried */
+        CHECK(status == WEFT_OK ? b->pages.n > 2 : status == WEFT_MEMORY);
+        requests_finish(b, &s, 0, 1);
+    }
+    CHECK(count > 10);
+    weft_model_free(model);
+}
+
 /* Rows with long and short sequences take pages for what they have. */
 static void short_rows_take_few_pages(void)
 {
@@ -374,6 +449,7 @@ CHECK_MAIN("batch_pages", CHECK_CASE(texts_are_the_same_with_few_pages),
            CHECK_CASE(the_prompt_cache_serves_those_that_are_set_back),
            CHECK_CASE(prompts_are_stored_when_they_are_processed),
            CHECK_CASE(the_oldest_is_never_set_back), CHECK_CASE(pages_go_to_the_oldest),
-           CHECK_CASE(a_long_prompt_is_read_at_last), CHECK_CASE(short_rows_take_few_pages),
+           CHECK_CASE(a_long_prompt_is_read_at_last), CHECK_CASE(all_layers_grow_or_none),
+           CHECK_CASE(a_growth_is_tried_again), CHECK_CASE(short_rows_take_few_pages),
            CHECK_CASE(equal_beginnings_share_pages), CHECK_CASE(rings_share_no_pages),
            CHECK_CASE(memory_may_be_shorter_than_the_budget))
