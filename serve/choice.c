@@ -312,6 +312,15 @@ weft_status serve_render(serve_request *request, char **text, size_t *length, si
     return status;
 }
 
+weft_status serve_render_body(serve_request *request, serve_read_fn *read, char **text,
+                              size_t *length, size_t *tokens)
+{
+    weft_status status = serve_parse_body(request);
+    if (status == WEFT_OK)
+        status = read(request);
+    return status == WEFT_OK ? serve_render(request, text, length, tokens) : status;
+}
+
 /* ---- threads -------------------------------------------------------------------------------- */
 
 /* The last choice of a request ends it. */
@@ -451,11 +460,7 @@ weft_status serve_count_tokens(serve_request *r, serve_read_fn *read, const char
     serve_text out = {0};
     char *text = NULL;
     size_t length = 0, tokens = 0;
-    weft_status status = serve_parse_body(r);
-    if (status == WEFT_OK)
-        status = read(r);
-    if (status == WEFT_OK)
-        status = serve_render(r, &text, &length, &tokens);
+    const weft_status status = serve_render_body(r, read, &text, &length, &tokens);
     weft_free(text);
     if (status != WEFT_OK)
         return status;

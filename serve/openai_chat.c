@@ -27,12 +27,12 @@ void serve_put_usage(const serve_request *r, serve_text *out)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-static void put_head(const serve_request *r, serve_text *out)
+void serve_put_chunk(const serve_request *r, serve_text *out)
 {
     serve_put(out,
-              "{'id': %s, 'object': 'chat.completion.chunk', 'created': %i, 'model': %s, "
-              "'system_fingerprint': null, 'choices': [",
-              r->id, r->created, serve_model_name(r));
+              "{'id': %s, 'object': %s, 'created': %i, 'model': %s, 'system_fingerprint': null, "
+              "'choices': [",
+              r->id, r->api->chunk, r->created, serve_model_name(r));
 }
 
 static void put_call(const serve_choice *c, serve_text *out)
@@ -67,7 +67,7 @@ static void event(serve_choice *c, const serve_event *event)
 {
     const serve_request *r = c->request;
     serve_text out = {0};
-    put_head(r, &out);
+    serve_put_chunk(r, &out);
     serve_put(&out, "{'index': %i, 'delta': {", (int64_t)c->index);
     put_delta(c, event, &out);
     serve_put(&out, "}, 'logprobs': ");
@@ -81,11 +81,11 @@ static void event(serve_choice *c, const serve_event *event)
     serve_send(c->request, NULL, &out);
 }
 
-static void close_stream(serve_request *r)
+void serve_close_chunks(serve_request *r)
 {
     serve_text out = {0};
     if (r->settings.usage) {
-        put_head(r, &out);
+        serve_put_chunk(r, &out);
         serve_put(&out, "], 'usage': ");
         serve_put_usage(r, &out);
         serve_put(&out, "}");
@@ -146,8 +146,11 @@ void serve_put_error(const serve_error *error, serve_text *out)
     serve_put(out, "}}");
 }
 
-const serve_api serve_chat_api = {
-    .event = event, .close = close_stream, .answer = answer, .error = serve_put_error};
+const serve_api serve_chat_api = {.event = event,
+                                  .close = serve_close_chunks,
+                                  .answer = answer,
+                                  .error = serve_put_error,
+                                  .chunk = "chat.completion.chunk"};
 
 /* ---- the request ---------------------------------------------------------------------------- */
 

@@ -74,14 +74,6 @@ static void put_logprobs(serve_choice *c, const char *entries, serve_text *out)
     }
 }
 
-static void put_head(const serve_request *r, serve_text *out)
-{
-    serve_put(out,
-              "{'id': %s, 'object': 'text_completion', 'created': %i, 'model': %s, "
-              "'system_fingerprint': null, 'choices': [",
-              r->id, r->created, serve_model_name(r));
-}
-
 static void put_choice(serve_choice *c, const serve_text *text, const char *entries,
                        const char *reason, serve_text *out)
 {
@@ -102,7 +94,7 @@ static void event(serve_choice *c, const serve_event *event)
         serve_text_add(&text, c->prompt.at, c->prompt.n);
     else
         serve_text_add(&text, event->text, event->length);
-    put_head(c->request, &out);
+    serve_put_chunk(c->request, &out);
     put_choice(c, &text, event->kind == SERVE_BEGIN ? c->prompt_logprobs.at : event->logprobs,
                event->kind == SERVE_END ? serve_finish_reason(c) : NULL, &out);
     serve_put(&out, "]}");
@@ -110,23 +102,9 @@ static void event(serve_choice *c, const serve_event *event)
     serve_text_free(&text);
 }
 
-static void close_stream(serve_request *r)
-{
-    serve_text out = {0};
-    if (r->settings.usage) {
-        put_head(r, &out);
-        serve_put(&out, "], 'usage': ");
-        serve_put_usage(r, &out);
-        serve_put(&out, "}");
-        serve_send(r, NULL, &out);
-    }
-    serve_put(&out, "[DONE]");
-    serve_send(r, NULL, &out);
-}
-
 static void answer(serve_request *r, serve_text *out)
 {
-    put_head(r, out);
+    serve_put_chunk(r, out);
     for (size_t i = 0; i < r->n_choices; i++) {
         serve_choice *c = &r->choices[i];
         serve_text text = {0}, *entries = &c->prompt_logprobs;
@@ -144,8 +122,11 @@ static void answer(serve_request *r, serve_text *out)
     serve_put(out, "}");
 }
 
-const serve_api serve_completion_api = {
-    .event = event, .close = close_stream, .answer = answer, .error = serve_put_error};
+const serve_api serve_completion_api = {.event = event,
+                                        .close = serve_close_chunks,
+                                        .answer = answer,
+                                        .error = serve_put_error,
+                                        .chunk = "text_completion"};
 
 /* ---- prompts -------------------------------------------------------------------------------- */
 

@@ -175,11 +175,7 @@ static weft_status run_apply_template(serve_request *r)
     serve_text out = {0};
     char *text = NULL;
     size_t length = 0, tokens = 0;
-    weft_status status = serve_parse_body(r);
-    if (status == WEFT_OK)
-        status = serve_read_chat(r);
-    if (status == WEFT_OK)
-        status = serve_render(r, &text, &length, &tokens);
+    const weft_status status = serve_render_body(r, serve_read_chat, &text, &length, &tokens);
     if (status != WEFT_OK)
         return status;
     serve_put(&out, "{'prompt': ");

@@ -78,7 +78,8 @@ typedef struct serve_api {
     void (*error)(const serve_error *error, serve_text *out);
     void (*send_error)(serve_request *request, const serve_error *error); /* NULL: one event */
     bool named;                                                           /* events have names */
-    const char *type; /* of an answer; NULL: JSON */
+    const char *type;  /* of an answer; NULL: JSON */
+    const char *chunk; /* the object that serve_put_chunk begins */
 } serve_api;
 
 extern const serve_api serve_chat_api, serve_completion_api, serve_anthropic_api,
@@ -286,6 +287,10 @@ weft_status serve_read_chat(serve_request *request);
 /* Why a choice has ended, in OpenAI's words. */
 const char *serve_finish_reason(const serve_choice *choice);
 void serve_put_usage(const serve_request *request, serve_text *out);
+/* Begins an object with choices, `chunk` of the API. */
+void serve_put_chunk(const serve_request *request, serve_text *out);
+/* Ends a stream of chunks: the usage, if it was asked for, and [DONE]. */
+void serve_close_chunks(serve_request *request);
 void serve_put_error(const serve_error *error, serve_text *out);
 /* Reads a list of token ids as a choice's prompt; `key` is for messages. */
 weft_status serve_read_ids(const serve_server *server, const char *key, json_object *list,
@@ -439,6 +444,9 @@ weft_status serve_render(serve_request *request, char **text, size_t *length, si
 
 typedef weft_status serve_read_fn(serve_request *request);
 
+/* The same for the chat that `read` reads from the body. */
+weft_status serve_render_body(serve_request *request, serve_read_fn *read, char **text,
+                              size_t *length, size_t *tokens);
 /* A route that answers a chat with one message: its body is read by `read`, and its identifier
  * begins with `prefix`. */
 weft_status serve_run_message(serve_request *request, serve_read_fn *read, const char *prefix);

@@ -9,7 +9,7 @@
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
-#include "tests/hub/server.h"
+#include "tests/hub/tiny.h"
 #include "weft/weft.h"
 
 /* A command, run in the folder of this suite. */
@@ -162,50 +162,6 @@ static void kill_and_repeat(const writer *w, long at, long middle, bool first)
 
 /* ---- what the commands read ----------------------------------------------------------------- */
 
-#define COMMIT "0123456789abcdef0123456789abcdef01234567"
-
-enum { FILES = 3 };
-
-static char *bodies[FILES];
-
-/* A hub with one model; its weights are other text. */
-static server *start_hub(void)
-{
-    static const char *const names[] = {"config.json", "tokenizer.json", "model.safetensors"};
-    static const char *const sources[] = {"examples/storyteller/config.json",
-                                          "examples/storyteller/tokenizer.json", "LICENSE"};
-    static char list[1500], paths[FILES][100];
-    static server_page pages[FILES + 1];
-    size_t n = (size_t)sprintf(list, "{\"sha\": \"" COMMIT "\", \"siblings\": [");
-    for (int i = 0; i < FILES; i++) {
-        char hash[65] = "";
-        size_t size = 0;
-        if (!CHECK_OK(weft_file_read(check_source(sources[i]), 0, &bodies[i], &size)))
-            return NULL;
-        const output o = shell_command(NULL, "sha256sum %s", check_source(sources[i]));
-        CHECK(sscanf(o.out, "%64s", hash) == 1);
-        snprintf(paths[i], sizeof paths[i], "/org/tiny/resolve/" COMMIT "/%s", names[i]);
-        pages[i] = (server_page){.path = paths[i], .body = bodies[i], .length = size};
-        n += (size_t)snprintf(list + n, sizeof list - n,
-                              "%s{\"rfilename\": \"%s\", \"size\": %zu, \"lfs\": {\"sha256\": "
-                              "\"%s\", \"size\": %zu}}",
-                              i > 0 ? ", " : "", names[i], size, hash, size);
-    }
-    snprintf(list + n, sizeof list - n, "]}");
-    pages[FILES] = (server_page){.path = "/api/models/org/tiny/revision/main", .body = list};
-    server *s = server_start(pages, FILES + 1, NULL);
-    if (!CHECK(s != NULL))
-        return NULL;
-    char cache[600];
-    snprintf(cache, sizeof cache, "%s/out", work);
-    setenv("HF_ENDPOINT", server_url(s), 1);
-    setenv("HF_HUB_CACHE", cache, 1);
-    setenv("HF_TOKEN_PATH", "/nonexistent", 1);
-    setenv("no_proxy", "*", 1);
-    unsetenv("HF_TOKEN");
-    return s;
-}
-
 static bool prepare(void)
 {
     snprintf(work, sizeof work, "%s", check_temporary("work"));
@@ -240,8 +196,11 @@ static void writers_are_killed(void)
     check_skip("kill_at.so is preloaded, which the address sanitizer does not allow");
     return;
 #endif
-    server *hub = prepare() ? start_hub() : NULL;
-    if (hub == NULL)
+    tiny_hub hub; /* its weights are other text */
+    char cache[600];
+    const bool prepared = prepare();
+    snprintf(cache, sizeof cache, "%s/out", work);
+    if (!prepared || tiny_start(&hub, "LICENSE", cache) == NULL)
         return;
     const char *setting = getenv("WEFT_TEST_KILLS");
     const int kills = setting ? atoi(setting) : 80;
@@ -261,9 +220,7 @@ static void writers_are_killed(void)
         }
     }
     printf("  %d kills, %s\n", n, namespaces ? "some as process 1" : "none as process 1");
-    server_stop(hub);
-    for (int i = 0; i < FILES; i++)
-        weft_free(bodies[i]);
+    tiny_stop(&hub);
 }
 
 CHECK_MAIN("cli_kills", CHECK_CASE(writers_are_killed))
