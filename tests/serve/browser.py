@@ -197,6 +197,29 @@ def models_come_late(b):
     b.run("window.fetch = plain; 0")
 
 
+def hold_streams(b):
+    """From now on a stream stops after its first text until pass_on(), however fast the answer is."""
+    b.run("""window.plain = window.fetch, window.gate = new Promise((go) => { window.pass_on = go; });
+        window.fetch = async (path, options) => {
+            const answer = await plain(path, options), to = new TextEncoder();
+            if (!path.includes("completions")) return answer;
+            const stopped = new Promise((_, no) => { options.signal.onabort = no; });
+            const events = new TransformStream({async transform(text, out) {
+                for (const event of text.split(/(?<=\\n\\n)/)) {
+                    out.enqueue(to.encode(event));
+                    if (/"content": *"[^"]/.test(event)) await Promise.race([gate, stopped]);
+                }
+            }});
+            return new Response(answer.body.pipeThrough(new TextDecoderStream())
+                                .pipeThrough(events), {status: answer.status});
+        }; 0""")
+
+
+def pass_on(b):
+    b.run("pass_on(); window.fetch = plain; 0")
+    b.done()
+
+
 def play(b, url, folder):
     b.size(1280, 800, False)
     b.call("Page.navigate", url=url)
@@ -211,10 +234,12 @@ def play(b, url, folder):
     labels(b)
     safe_text(b)
     b.run("at('max_tokens').value = 60; at('temperature').value = 0")
+    hold_streams(b)
     b.ask("Write a short function in Python, and explain it.")
-    b.wait("running.length === 1 && turns[0].answers[0].text.length > 0")
-    check(b.run("at('send').hidden && !at('stop').hidden"), "stop is shown while it answers")
-    b.done()
+    b.wait("turns.length === 1 && turns[0].answers[0].text.length > 0")
+    check(b.run("running.length === 1 && at('send').hidden && !at('stop').hidden"),
+          "stop is shown while it answers")
+    pass_on(b)
     first = b.run("turns[0].answers[0].text")
     check(first and not b.run("turns[0].answers[0].problem"), "an answer")
     check(re.search(r"\d+ tokens", b.run("turns[0].answers[0].note")), "its number of tokens")
@@ -228,10 +253,11 @@ def play(b, url, folder):
     # Stop by the keyboard.
     b.run("at('max_tokens').value = 4000;"
           "requestFor = ((f) => (m, i) => ({...f(m, i), ignore_eos: true}))(requestFor)")
+    hold_streams(b)
     b.ask("Count to one thousand.")
-    b.wait("running.length === 1 && turns[1].answers[0].text.length > 0")
+    b.wait("turns.length === 2 && turns[1].answers[0].text.length > 0")
     b.key("Escape", 27)
-    b.done()
+    pass_on(b)
     check("stopped" in b.run("turns[1].answers[0].note"), "Escape stops")
     b.run("at('max_tokens').value = 60")
     # Side by side.
