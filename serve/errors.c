@@ -11,6 +11,7 @@ static const char *type_of(int http)
     case 400:
     case 405:
     case 413:
+    case 415:
         return "invalid_request_error";
     case 401:
         return "authentication_error";

@@ -22,8 +22,8 @@ weft_status serve_read_number(json_object *object, const char *key, double low, 
         return weft_fail(WEFT_INVALID, "%s: expected a number", key);
     const double number = json_object_get_double(value);
     if (!(number >= low && number <= high))
-        return weft_fail(WEFT_INVALID, "%s: expected a number from %g to %g, got %g", key, low,
-                         high, number);
+        return weft_fail(WEFT_INVALID, "%s: expected a number from %.15g to %.15g, got %.15g", key,
+                         low, high, number);
     *out = number;
     return WEFT_OK;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "serve/server.h"
@@ -250,6 +251,8 @@ static void add_headers(const serve_request *r, struct MHD_Response *response)
     MHD_add_response_header(response, "Cache-Control", r->streams ? "no-cache" : "no-store");
     if (r->streams)
         MHD_add_response_header(response, "X-Accel-Buffering", "no");
+    if (r->closes)
+        MHD_add_response_header(response, "Connection", "close");
     if (r->http == 401)
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     if (r->http == 503)
@@ -309,6 +312,42 @@ static serve_error admit(serve_request *r)
     return (serve_error){0};
 }
 
+/* Headers of which one request has one at most, or programs on its way may disagree about where it
+ * ends or whom it is for. */
+typedef struct single_headers {
+    int hosts, lengths, codings;
+} single_headers;
+
+static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, const char *key,
+                                    const char *value)
+{
+    single_headers *n = context;
+    (void)kind;
+    (void)value;
+    n->hosts += strcasecmp(key, "Host") == 0;
+    n->lengths += strcasecmp(key, "Content-Length") == 0;
+    n->codings += strcasecmp(key, "Transfer-Encoding") == 0;
+    return MHD_YES;
+}
+
+static serve_error check_headers(serve_request *r)
+{
+    const char *coding =
+        MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, "Content-Encoding");
+    single_headers n = {0};
+    MHD_get_connection_values(r->connection, MHD_HEADER_KIND, count_header, &n);
+    r->closes = n.hosts > 1 || n.lengths + n.codings > 1;
+    if (r->closes)
+        return serve_error_make(400, "expected at most one header Host, and one of Content-Length "
+                                     "and Transfer-Encoding");
+    if (coding != NULL && strcasecmp(coding, "identity") != 0)
+        return serve_error_make(415,
+                                "Content-Encoding: expected a body that is not encoded, got "
+                                "\"%s\"",
+                                weft_printable(coding));
+    return (serve_error){0};
+}
+
 /* What is known to be wrong before the body has come. */
 static serve_error check(serve_request *r, const char *method, const char *url)
 {
@@ -325,6 +364,8 @@ static serve_error check(serve_request *r, const char *method, const char *url)
     const bool asks = strcmp(method, "OPTIONS") == 0;
     serve_error error =
         serve_guard(server, r->connection, !asks && (r->route == NULL || !r->route->open));
+    if (error.http == 0)
+        error = check_headers(r);
     if (error.http != 0 || asks)
         return error;
     if (r->route == NULL)
@@ -346,7 +387,7 @@ static bool is_early(const serve_request *r)
     const char *coding =
         MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, "Transfer-Encoding");
     return r->error.http != 0 &&
-           (coding != NULL || (length != NULL && strtoll(length, NULL, 10) > SHORT));
+           (r->closes || coding != NULL || (length != NULL && strtoll(length, NULL, 10) > SHORT));
 }
 
 static void run_route(serve_request *r)

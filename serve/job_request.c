@@ -57,7 +57,7 @@ static weft_status read_number(json_object *object, const char *key, double low,
         return WEFT_OK;
     const weft_status status = serve_read_number(object, key, low, high, &number);
     if (status == WEFT_OK && whole && !isnan(number) && number != floor(number))
-        return weft_fail(WEFT_INVALID, "%s: expected a whole number, got %g", key, number);
+        return weft_fail(WEFT_INVALID, "%s: expected a whole number, got %.15g", key, number);
     if (status == WEFT_OK && !isnan(number))
         *out = number;
     return status;

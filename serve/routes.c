@@ -140,27 +140,19 @@ static weft_status run_tokenize(serve_request *r)
 static weft_status run_detokenize(serve_request *r)
 {
     serve_text out = {0};
+    serve_choice c = {.request = r};
     char *text = NULL;
-    size_t n = 0, length = 0;
+    size_t length = 0;
     weft_status status = serve_parse_body(r);
     json_object *tokens = status == WEFT_OK ? json_object_object_get(r->json, "tokens") : NULL;
     if (status == WEFT_OK && !json_object_is_type(tokens, json_type_array))
         return weft_fail(WEFT_INVALID, "tokens: expected an array of token ids");
-    n = status == WEFT_OK ? json_object_array_length(tokens) : 0;
-    int32_t *ids = weft_malloc((n + 1) * sizeof *ids);
-    if (ids == NULL && status == WEFT_OK)
-        status = weft_fail(WEFT_MEMORY, "out of memory for the tokens");
-    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
-        json_object *id = json_object_array_get_idx(tokens, i);
-        const int64_t value = json_object_get_int64(id);
-        if (!json_object_is_type(id, json_type_int) || value < 0 || value > INT32_MAX)
-            status = weft_fail(WEFT_INVALID, "tokens[%zu]: expected a token id", i);
-        else
-            ids[i] = (int32_t)value;
-    }
     if (status == WEFT_OK)
-        status = weft_tokenizer_decode(r->server->loaded.tokenizer, ids, n, 0, &text, &length);
-    weft_free(ids);
+        status = serve_read_ids(r->server, "tokens", tokens, &c);
+    if (status == WEFT_OK)
+        status =
+            weft_tokenizer_decode(r->server->loaded.tokenizer, c.ids, c.n_ids, 0, &text, &length);
+    weft_free(c.ids);
     if (status != WEFT_OK)
         return status;
     serve_put(&out, "{'content': ");

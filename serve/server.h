@@ -172,6 +172,7 @@ struct serve_request {
     serve_text out; /* of which `sent` bytes are sent */
     size_t sent;
     bool streams, done, suspended, handled /* the body has come */, gone, stalled;
+    bool closes;             /* the connection ends after the answer */
     bool failing;            /* the event of the error is being sent */
     double last;             /* time of the last event */
     int64_t sequence, block; /* state of APIs whose events are numbered */

@@ -91,7 +91,8 @@ int client_open(int port, const char *method, const char *path, const char *head
     const int s = socket(AF_INET, SOCK_STREAM, 0), window = 32 << 10;
     const size_t n = body != NULL ? strlen(body) : 0;
     char sized[48] = "";
-    if (headers == NULL || strstr(headers, "Content-Length:") == NULL)
+    if (headers == NULL || (strstr(headers, "Content-Length:") == NULL &&
+                            strstr(headers, "Transfer-Encoding:") == NULL))
         snprintf(sized, sizeof sized, "Content-Length: %zu\r\n", n);
     char *text =
         weft_format("%s %s HTTP/1.1\r\n%s%sConnection: close\r\n%s\r\n%s", method, path,

@@ -89,7 +89,42 @@ static void wrong_requests_get_errors(void)
                  "\"image_url\": {\"url\": \"x\"}}]}]}",
                  501, "only text");
     expect_error("/v1/completions", "{\"prompt\": [1, 99999999]}", 400, "vocabulary");
-    expect_error("/detokenize", "{\"tokens\": [-1]}", 400, "tokens[0]");
+    expect_error("/detokenize", "{\"tokens\": [-1]}", 400, "tokens: token 0");
+    expect_error("/detokenize", "{\"tokens\": [1, 99999999]}", 400, "tokens: token 1");
+    expect_error(CHAT, "{" USER("x") ", \"max_tokens\": 2147483648}", 400,
+                 "from 0 to 2147483647, got 2147483648");
+}
+
+/* Where a request ends, and whom it is for, may not depend on who reads it: the connection ends,
+ * and what follows is no request. Encoded bodies are refused as such. */
+static void ambiguous_headers_are_refused(void)
+{
+    static const char *const headers[] = {
+        "Host: localhost\r\nhost: evil.example\r\n",
+        "Host: localhost\r\nHost: localhost\r\n",
+        "Content-Length: 2\r\ncontent-length: 2\r\n",
+        "Content-Length: 2\r\nContent-Length: 44\r\n",
+        "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+    };
+    static const char body[] = "{}GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        client_reply r = client_read(client_open(port(), "POST", "/tokenize", headers[i], body));
+        if (!CHECK_EQ_INT(r.status, 400))
+            printf("  %s\n", headers[i]);
+        CHECK_CONTAINS(r.head, "Connection: close");
+        CHECK(r.body != NULL && strstr(r.body, "HTTP/1.1") == NULL);
+        client_free(&r);
+    }
+    static const char *const codings[] = {"gzip", "identity", "Identity", "br, gzip"};
+    static const int statuses[] = {415, 200, 200, 415};
+    for (int i = 0; i < 4; i++) {
+        char header[64];
+        snprintf(header, sizeof header, "Content-Encoding: %s\r\n", codings[i]);
+        client_reply r = client_read(
+            client_open(port(), "POST", "/tokenize", header, "{\"content\": \"A cat.\"}"));
+        CHECK_EQ_INT(r.status, statuses[i]);
+        client_free(&r);
+    }
 }
 
 static void bodies_have_a_limit(void)
@@ -498,9 +533,9 @@ static void the_shared_server_stops(void)
 }
 
 CHECK_MAIN("serve", CHECK_CASE(routes_answer), CHECK_CASE(wrong_requests_get_errors),
-           CHECK_CASE(bodies_have_a_limit), CHECK_CASE(tools_have_a_limit),
-           CHECK_CASE(prompts_that_are_too_long_are_refused), CHECK_CASE(tokens_become_text_again),
-           CHECK_CASE(completions_are_those_of_weft_generate),
+           CHECK_CASE(ambiguous_headers_are_refused), CHECK_CASE(bodies_have_a_limit),
+           CHECK_CASE(tools_have_a_limit), CHECK_CASE(prompts_that_are_too_long_are_refused),
+           CHECK_CASE(tokens_become_text_again), CHECK_CASE(completions_are_those_of_weft_generate),
            CHECK_CASE(streams_have_the_text_of_the_whole_answer),
            CHECK_CASE(stop_strings_are_in_no_event), CHECK_CASE(choices_share_their_prompt),
            CHECK_CASE(choices_draw_with_seeds_of_their_own), CHECK_CASE(documents_fit_their_schema),
