@@ -114,8 +114,8 @@ static void gemma_formats(void)
     written("gemma2", NULL, &prompt, plain, gemma2);
     written("gemma2", NULL, NULL, "[" SYSTEM("S") "," USER("u") "]",
             "<bos><start_of_turn>user\nS\n\nu<end_of_turn>\n");
-    /* Small models' prompts have nothing behind the turn's mark, large ones' an empty thought when
-     * they are not to think. */
+    /* Prompts of small models end with the turn's mark; those of large models add an empty thought
+     * if thinking is off. */
     written("gemma4", "small", &prompt, plain, gemma4);
     written("gemma4", "small", &off, plain, gemma4);
     snprintf(large, sizeof large, "%s<|channel>thought\n<channel|>", gemma4);
@@ -126,7 +126,7 @@ static void gemma_formats(void)
     written("gemma4", "large", &on,
             "[{\"role\": \"developer\", \"content\": \" D \"}," USER("u") "]",
             "<bos><|turn>system\n<|think|>\nD<turn|>\n<|turn>user\nu<turn|>\n<|turn>model\n");
-    /* Thoughts of the past are left out, but for those of calls behind the last question. */
+    /* Earlier reasoning is left out, except that of calls after the last question. */
     written("gemma4", "small", NULL,
             "[" USER("u") "," MODEL("<|channel>thought\\nhm<channel|>a") "," USER("v") "]",
             "<bos><|turn>user\nu<turn|>\n<|turn>model\na<turn|>\n<|turn>user\nv<turn|>\n");
@@ -404,7 +404,8 @@ static void a_gguf_file_has_its_template(void)
     CHECK(chat == NULL);
 }
 
-/* The last message is gone on with; templates that trim it, or leave it out. */
+/* The last message is continued, also with templates that trim it; templates that leave it out are
+ * refused. */
 static void a_prompt_can_end_within_the_last_message(void)
 {
     static const struct {

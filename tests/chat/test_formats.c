@@ -55,7 +55,7 @@ static void tools_are_in_the_prompt(void)
     check_render("[{\"role\": \"user\", \"content\": \"a\"}]", &with,
                  "<|im_start|>system\n" TOOLS
                  "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n");
-    /* Calls of the past without tools now; arguments as text. */
+    /* Earlier calls in a conversation that has no tools now; arguments as text. */
     check_render(talk, &without, "<|im_start|>system\nS<|im_end|>\n" TURNS);
     check_render("[{\"role\": \"assistant\", \"content\": \"c\", \"tool_calls\": [{\"function\": "
                  "{\"name\": \"f\", \"arguments\": \"{\\\"x\\\": 1}\"}}]}]",

@@ -54,7 +54,7 @@ static void channels_are_reasoning_and_text(void)
            "<|channel|>final<|message|>Two\n\nlines <|en<|return|>",
            MESSAGE("Two\\u000a\\u000alines <|en") ", \"reasoning_content\": \"I "
                                                   "<think>\\u000a\\u000a caf\xc3\xa9\"}");
-    /* Several messages, without the mark of the last one, which ends the generation */
+    /* Several messages; the last one lacks its mark, which ends the generation */
     expect(
         &markup,
         "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary<|message|>"

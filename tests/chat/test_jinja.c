@@ -217,7 +217,7 @@ static void lists_can_be_changed(void)
     weft_free(text);
 }
 
-/* As Python and Jinja2 have them. */
+/* As in Python and Jinja2. */
 static void numbers_and_escapes_at_their_edges(void)
 {
     char *text = NULL;

@@ -9,7 +9,7 @@
 
 enum { ROOM = 1536, ANSWERS = 16, PAIRS = 2, NEAR = 20 };
 
-/* What an answer is made of, and what a parser is to give: [name arguments] for a call. */
+/* The parts of an answer, and the expected events: [name arguments] for a call. */
 typedef struct answer {
     char raw[ROOM], text[ROOM], reasoning[ROOM], calls[ROOM];
 } answer;
@@ -17,7 +17,7 @@ typedef struct answer {
 typedef struct format {
     const char *name;
     weft_chat_markup markup;
-    const char *marks[8]; /* none of which may be in a text */
+    const char *marks[8]; /* none of these may be in a text */
     const char *call;     /* with %s for a name and %d for an argument */
     const char *think_line;
 } format;

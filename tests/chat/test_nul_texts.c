@@ -84,7 +84,7 @@ static void sessions_keep_nul_bytes(void)
     weft_chat_free(chat);
 }
 
-/* The instruction goes behind the first user text when the template takes no system text. */
+/* The instruction is appended to the first user text if the template takes no system text. */
 static void instructions_go_behind_them(void)
 {
     const weft_session_turn turn = {.structured = WEFT_STRUCTURED_PROMPTED, .schema = "{}"};

@@ -157,7 +157,7 @@ static void replaced_state_gives_its_memory(void)
     for (int i = 0; i < 5; i++) {
         CHECK_OK(weft_compiled_call(c, NULL, 0, NULL, 0));
     }
-    CHECK(weft_memory_peak() < before + (1 << 18)); /* not two of them at a time */
+    CHECK(weft_memory_peak() < before + (1 << 18)); /* never two of them at the same time */
     CHECK_EQ_INT(weft_memory_active(), before);
     /* an array that is held elsewhere keeps its elements */
     weft_array *held = weft_keep(s.w);

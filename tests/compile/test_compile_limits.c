@@ -7,7 +7,7 @@
 #include "weft/compile.h"
 #include "weft/ops.h"
 
-/* Of the processor: the machine may be busy. */
+/* Processor time, since the machine may be busy. */
 static double seconds(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;
@@ -71,8 +71,8 @@ static weft_status call(weft_compiled *c, double *loss)
     return status;
 }
 
-/* The losses of three steps, the second of which meets a failure at allocation nth of the first or
- * of a later call; it is tried again. Whether the failure came. */
+/* Computes the losses of three steps. In the first or in a later call allocation nth fails, and the
+ * step is repeated. Returns whether there was such an allocation. */
 static bool run(uint64_t nth, int failing, double *losses)
 {
     state s = {0};
@@ -105,7 +105,7 @@ static void every_allocation_of_a_call_may_fail(void)
     CHECK(want[2] < want[0]);
     for (int failing = 0; failing < 2; failing++) {
         int failures = 0, quiet = 0;
-        /* some allocations can be done without: it is over when none fails for long */
+        /* some allocations have fallbacks: the sweep ends when none has failed for a while */
         for (uint64_t nth = 1; quiet < 40 && nth < 5000; nth++) {
             bool failed = run(nth, failing, got);
             failures += failed;

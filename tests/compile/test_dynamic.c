@@ -140,7 +140,7 @@ static void fifty_lengths_of_a_block_need_one_trace_each(void)
     CHECK_EQ_INT(n.recompiles, 0);
     CHECK_EQ_INT(n.traces, LENGTHS);
     CHECK_EQ_INT(n.plans, LENGTHS);
-    CHECK_EQ_INT(b.calls, 2 * LENGTHS); /* traced, and as it is */
+    CHECK_EQ_INT(b.calls, 2 * LENGTHS); /* traced, and called directly */
     for (int l = 0; l < LENGTHS; l++) { /* seen before */
         weft_scope_open();
         weft_array *x = uniform(WEFT_DIMS(2 + l % 3, 7 + l, E), 100 + l), *got[1 + WEIGHTS];

@@ -22,7 +22,7 @@ static weft_array *total(weft_array *x)
 
 /* ---- one call ------------------------------------------------------------------------------- */
 
-/* The function's own results: the status, as a compiled call would have it. */
+/* Calls the function directly, and returns the status that a compiled call would have. */
 static weft_status call_plainly(weft_function *fn, void *context, weft_array *const *in, int n_in,
                                 weft_array **out, int n_out)
 {
@@ -147,7 +147,8 @@ typedef struct named {
     int lengths[8][2]; /* up to the first 0 */
 } named;
 
-/* Those of one dynamic axis come first in the trace at a length that hides what others need. */
+/* The first functions have one dynamic axis. Their first length is one at which wrong rules would
+ * not show: the other lengths test them. */
 static const named functions[] = {
     {"L / 64 * 64", rounded_down, 1, 1, {{64}, {65}, {63}, {200}, {128}, {1}}},
     {"min(L, 100)", at_most_100, 1, 1, {{20}, {99}, {100}, {101}, {300}}},

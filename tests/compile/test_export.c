@@ -362,7 +362,7 @@ static void encoded_arrays_go_through_a_file(void)
     CHECK(tried >= 21);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- refused files -------------------------------------------------------------------------- */
 
 static void refuse(const char *json, const char *why)
 {

@@ -198,7 +198,7 @@ static void fail_in_between(unsigned seed, bool compiled, int *failures, int *su
         CHECK_OK(weft_compile(call_step, &p, state, SLOTS, NULL, &c));
         CHECK_OK(weft_compile(call_step, &q, other, SLOTS, NULL, &d));
     }
-    weft_scope_open(); /* the leaves of set_slots are temporaries no more */
+    weft_scope_open(); /* the leaves of set_slots are no longer temporaries */
     CHECK_OK(run_once(c, &p, false));
     weft_scope_close(NULL);
     memcpy(before, p.slots, sizeof before);
@@ -245,7 +245,7 @@ static void no_failure_changes_a_slot(void)
     }
 }
 
-/* ---- the cases ---------------------------------------------------------------------- */
+/* ---- reported cases ------------------------------------------------------------------------- */
 
 static program simple(int n, const step *steps)
 {
@@ -302,7 +302,8 @@ static void a_bad_index_into_donated_state_leaves_it(void)
     }
 }
 
-/* Slot 0 is overwritten before the bad index of slot 1 is seen: it is lost, and says so. */
+/* Slot 0 is overwritten before the bad index of slot 1 is seen: it is lost, and reading it reports
+ * that. */
 static void what_was_overwritten_cannot_be_read(void)
 {
     static const step steps[] = {{0, SCALE}, {1, ADD_AT}, {2, SCALE}};

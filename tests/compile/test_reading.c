@@ -18,7 +18,7 @@
 #define FUNCTION(name)                                                                             \
     static int name(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 
-/* ---- what reads ----------------------------------------------------------------------------- */
+/* ---- readers of elements -------------------------------------------------------------------- */
 
 /* Each reads x (1,), whose element is 3, and returns whether that worked. */
 typedef bool reader(weft_array *x);
@@ -370,7 +370,7 @@ static void every_reader_in_every_transform(void)
                     check_one(t, f, r, computed);
 }
 
-/* ---- what may be read ----------------------------------------------------------------------- */
+/* ---- arrays that may be read ---------------------------------------------------------------- */
 
 FUNCTION(reads_others)
 {

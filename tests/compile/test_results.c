@@ -22,7 +22,7 @@ static int multiples(void *context, weft_array *const *in, int n_in, weft_array 
     return c->n;
 }
 
-/* Two results, whatever room there is. */
+/* Has two results, whatever the room. */
 static int pair(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)context, (void)n_in, (void)room;
@@ -31,7 +31,7 @@ static int pair(void *context, weft_array *const *in, int n_in, weft_array **out
     return 2;
 }
 
-/* Asks for more room each time. */
+/* Needs more room in each call. */
 static int insatiable(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)context, (void)in, (void)n_in, (void)out;

@@ -28,13 +28,13 @@ static weft_status export_to(const char *path, weft_function *fn, void *context,
     return status;
 }
 
-/* ---- what is written ------------------------------------------------------------------------ */
+/* ---- exported functions --------------------------------------------------------------------- */
 
 typedef struct weights {
     weft_array *w, *b, *gain;
 } weights;
 
-/* x (B, L, 8): a layer with a norm, its heads, and what is left of both axes. */
+/* x (B, L, 8): a layer with a norm, its heads, and a reshape that infers both axes. */
 FUNCTION(layer)
 {
     const weights *m = context;
@@ -195,7 +195,7 @@ static void numbers_of_elements_follow_the_lengths(void)
     }
 }
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- refused functions ---------------------------------------------------------------------- */
 
 FUNCTION(by_length)
 {

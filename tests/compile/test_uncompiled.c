@@ -106,7 +106,7 @@ static int draw_inside(void *context, weft_array *const *in, int n_in, weft_arra
 
 enum { CALLS = 8, DRAWN = (2 * CALLS + 1) * N };
 
-/* The results of calls in turn, and a row of what the default generator gives after them. */
+/* The results of successive calls, followed by numbers of the default generator. */
 static void draw_in_turn(bool compiled, float *numbers)
 {
     weft_compiled *c[4];
@@ -181,7 +181,7 @@ static void a_refusal_after_a_nested_call_fails_the_call(void)
     }
 }
 
-/* The state of a function inside is set when the outer call is through. */
+/* The state of a nested function is set when the outer call ends. */
 static int accumulate_twice(void *context, weft_array *const *in, int n_in, weft_array **out,
                             int room)
 {

@@ -46,7 +46,7 @@ static void lent_memory_is_used_in_place_and_returned(void)
     weft_scope_open();
     weft_array *a = weft_from_memory(mine, WEFT_FLOAT32, WEFT_DIMS(6), count_release, &one);
     CHECK(weft_data(a) == mine);
-    weft_array *b = weft_scale(a, 2); /* must not write into what is lent */
+    weft_array *b = weft_scale(a, 2); /* must not write into borrowed memory */
     CHECK_OK(weft_eval(b));
     CHECK_CLOSE(mine[3], 4, 0);
     CHECK_EQ_INT(released, 0);

@@ -147,7 +147,7 @@ static void check_open_scope(void (*body)(void))
     CHECK_CONTAINS(said, "WEFT_DEBUG: the scope opened in leave_a_scope_open "
                          "(tests/core/test_debug.c:");
     CHECK_CONTAINS(said, "is still open at the end of its thread");
-    /* The one to blame: its scope was closed by its caller. */
+    /* The scope that was left open; its caller closed it. */
     CHECK_CONTAINS(said, "WEFT_DEBUG: the scope opened in returns_early (tests/core/test_debug.c:");
     CHECK_CONTAINS(said, "was closed in leave_a_scope_open: did the first return without closing");
 }

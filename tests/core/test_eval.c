@@ -69,7 +69,7 @@ static void consumed_arrays_of_lean_scopes_are_errors(void)
     CHECK_OK(weft_eval(weft_add(y, y))); /* y was named */
     weft_array *p = weft_exp(ones(4)), *q = weft_log(p), *r = weft_sin(p);
     CHECK_OK(weft_eval(q));
-    CHECK_OK(weft_eval(r)); /* p had a user left */
+    CHECK_OK(weft_eval(r)); /* p still had a user */
     weft_scope_close(NULL);
 }
 

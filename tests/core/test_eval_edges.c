@@ -82,7 +82,7 @@ static void slots_may_be_named_twice_and_values_be_old(void)
     CHECK_CLOSE(weft_item(total(a)), 100, 0);
     CHECK_CLOSE(weft_item(total(b)), 300, 0);
     weft_array *view = weft_slice_axis(a, 0, 10, 20), *grown = weft_add_scalar(a, 5);
-    CHECK_OK(weft_update(swapped, (weft_array *[]){grown, view}, 2)); /* a view of what goes */
+    CHECK_OK(weft_update(swapped, (weft_array *[]){grown, view}, 2)); /* a view of old a */
     CHECK_CLOSE(weft_item(total(a)), 600, 0);
     CHECK_CLOSE(weft_item(total(b)), 10, 0);
     weft_drop(also);
@@ -264,7 +264,7 @@ static void deep_scopes_close_in_order(void)
     weft_scope_close(NULL);
     CHECK_EQ_INT(weft_memory_active(), active);
     CHECK_EQ_INT(weft_scope_depth(), 0);
-    weft_scope_close(NULL); /* one too many: nothing happens */
+    weft_scope_close(NULL); /* one close too many has no effect */
     CHECK_EQ_INT(weft_scope_depth(), 0);
 }
 
@@ -353,7 +353,7 @@ static void queues_lent_memory_and_the_cache_meet(void)
     for (int i = 0; i < READERS; i++) {
         pthread_join(threads[i], NULL);
     }
-    (void)weft_synchronize(weft_default_device()); /* failures were asked for */
+    (void)weft_synchronize(weft_default_device()); /* failures were injected */
     CHECK_EQ_INT(atomic_load(&wrong), 0);
     CHECK_EQ_INT(atomic_load(&lent), 0);
     CHECK_EQ_INT(weft_memory_active(), active);

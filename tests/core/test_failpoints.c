@@ -197,7 +197,8 @@ static bool says_so(void)
     return weft_error_status() == WEFT_INVALID && strstr(weft_error_message(), "out of memory");
 }
 
-/* Allocation n fails; whether it was reached. NULL: what is wrong. */
+/* Runs the program with allocation n failing; *reached says whether there was one. Returns NULL, or
+ * what is wrong. */
 static const char *try(uint64_t n, const double *expected, bool *reached)
 {
     double out[RESULTS];

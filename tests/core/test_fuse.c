@@ -200,7 +200,7 @@ static void same_bytes(weft_array *got, weft_array *want)
     }
 }
 
-/* One by one, merged, and compiled; how many nodes were merged in the second. */
+/* Evaluates one op at a time, merged and compiled; returns how many nodes were merged. */
 static int64_t reduction_keeps_its_bits(weft_array *const *in, scene s)
 {
     weft_device *cpu = weft_default_device();
@@ -256,7 +256,7 @@ static void reductions_of_chains_keep_their_bits(void)
             weft_scope_close(NULL);
         }
     }
-    CHECK(merged > 50); /* what is left has several axes or wide columns, or is double */
+    CHECK(merged > 50); /* the others have several axes, wide columns or float64 */
 }
 
 CHECK_MAIN("fuse", CHECK_CASE(small_arrays_keep_their_bits), CHECK_CASE(long_rows_keep_their_bits),

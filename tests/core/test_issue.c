@@ -44,7 +44,7 @@ static void calls_without_a_wait_keep_their_order(void)
         weft_array *x = weft_full(WEFT_DIMS(N), (double)(i % 7), WEFT_FLOAT32);
         CHECK_OK(weft_eval(x));
         CHECK_OK(weft_compiled_call(compiled, &x, 1, NULL, 0));
-        if (kept) { /* of the call before, which later ones do not overwrite */
+        if (kept) { /* a result of the previous call, which later calls do not overwrite */
             CHECK_CLOSE(weft_item(kept), (double)before * N, 0);
             weft_drop(kept);
             kept = NULL;
@@ -63,8 +63,7 @@ static void calls_without_a_wait_keep_their_order(void)
     weft_scope_close(NULL);
 }
 
-/* An index that no axis has is found when the device is there; by then the plans behind it are
- * issued. */
+/* An index out of range is found only when the kernel runs; by then later plans are issued. */
 static void only_plans_that_need_a_failed_one_fail(void)
 {
     weft_scope_open();
@@ -90,7 +89,7 @@ static void only_plans_that_need_a_failed_one_fail(void)
     weft_scope_close(NULL);
 }
 
-/* A plan of the caller's own thread needs the end of what a stream has issued. */
+/* A plan of the caller's thread waits for the plans that a stream has issued. */
 static void waiting_plans_see_what_was_issued(void)
 {
     weft_scope_open();

@@ -113,7 +113,7 @@ static void numbers(void)
     weft__json_free(&doc);
 }
 
-/* Only integers beyond 64 signed bits have digits of their own; copies keep them. */
+/* Only integers outside the range of int64 keep their digits as text; copies keep them too. */
 static void digits_of_large_integers(void)
 {
     static const struct {

@@ -25,7 +25,7 @@ enum { PLAIN = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE };
 typedef struct accepted {
     const char *text;
     size_t length;
-    const char *printed; /* NULL: as the text */
+    const char *printed; /* NULL: the same as the text */
 } accepted;
 
 static const accepted good[] = {
@@ -394,7 +394,7 @@ static json_object *random_value(weft__text *t, int depth)
     return value;
 }
 
-/* Whether the text parses, prints as what parses to the same value, which prints the same. */
+/* Whether the text parses, and its printed form parses to the same value and prints the same. */
 static bool is_stable(const char *text, size_t n, json_object *expected)
 {
     json_object *value = NULL, *again = NULL;
@@ -431,7 +431,7 @@ static void random_values_survive_printing(void)
     }
 }
 
-/* Text behind the value, text that ends early, bytes that are no UTF-8. */
+/* Text after the value, truncated text, and bytes that are not UTF-8. */
 static void random_texts_that_are_damaged(void)
 {
     static const char *const trailing[] = {"]", "}", "\"", ",", "0", "x", ":", "{}", "\x80"};
@@ -475,7 +475,7 @@ static void random_mutations(void)
     CHECK(parsed > 1000);
 }
 
-/* Every allocation of the parser's own fails once. */
+/* Every allocation that the parser makes fails once. */
 static void without_memory(void)
 {
     static const char text[] =
@@ -509,7 +509,7 @@ static void strings_have_lengths(void)
     CHECK_OK(weft__json_as_string(&at, &string, &length));
     CHECK_EQ_INT(length, 3);
     CHECK_BYTES(string, "a\0b", 4);
-    /* Where a C string is asked for, it is refused by name. */
+    /* Where a C string is needed, the field is refused by name. */
     CHECK_STATUS(weft__json_as_string(&at, &string, NULL), WEFT_INVALID);
     CHECK_STR(weft_error_message(), "f.json: s: expected a string without \\u0000");
     CHECK_STATUS(weft__json_get_string(&root, "s", &string), WEFT_INVALID);

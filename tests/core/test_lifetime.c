@@ -104,7 +104,7 @@ static void an_array_is_readable_after_it_has_left_its_slot(void)
     weft_scope_close(NULL);
 }
 
-/* The array that a slot alone owned gives its memory to the value that replaces it. */
+/* An array that only a slot owned gives its memory to the value that replaces it. */
 static void arrays_that_only_a_slot_owned_are_consumed(void)
 {
     weft_array *slot = NULL;
@@ -142,7 +142,7 @@ static int double_the_slot(void *context, weft_array *const *in, int n_in, weft_
     return 1;
 }
 
-/* A compiled function overwrites the state that only the slot has, and nothing that a scope has. */
+/* A compiled function overwrites state that only a slot owns, and no array of a scope. */
 static void compiled_functions_do_not_overwrite_readable_arrays(void)
 {
     weft_array *slot = NULL, **state[] = {&slot}, *sum;
@@ -188,8 +188,7 @@ static void a_fused_intermediate_is_not_stored_and_can_be_read(void)
     weft_scope_close(NULL);
 }
 
-/* Otherwise a loop that carries a value and reads another would compute the whole past each time.
- */
+/* Otherwise a loop that carries one value and reads another would recompute all earlier rounds. */
 static void arrays_that_are_needed_twice_are_stored(void)
 {
     enum { STEPS = 64 };
@@ -241,7 +240,7 @@ static int sums_of_sums(void *context, weft_array *const *in, int n_in, weft_arr
     return 1;
 }
 
-/* Nobody reads what is between arguments and results, although the function's scope is open. */
+/* Intermediates between arguments and results are released, although the scope is open. */
 static void compiled_functions_reuse_the_memory_of_intermediates(void)
 {
     weft_array *y;
@@ -273,7 +272,7 @@ static void hidden_intermediates_are_released_by_the_evaluation(void)
     CHECK_EQ_INT(weft_scope_count() - arrays, 7);
     CHECK_OK(weft_eval(y));
     CHECK_OK(weft_eval(z));
-    /* The softmax in float16, the product in float32 and what 1s need. */
+    /* The softmax in float16, the product in float32, and the ones. */
     CHECK(weft_memory_active() - before <= LARGE_BYTES / 2 + 4 * 3 * 16384 + (1 << 12));
     weft_scope_close(NULL);
 }
@@ -282,8 +281,8 @@ static void hidden_intermediates_are_released_by_the_evaluation(void)
 
 enum { IDLE = 32000 };
 
-/* All arrays of the first half are there before any of the second, which are larger: each of the
- * second is planned with up to 32,000 idle buffers of another size. */
+/* All arrays of the first half are allocated before any of the second, which are larger: each of
+ * the second is planned with up to 32,000 idle buffers of another size. */
 static void planning_looks_at_few_idle_buffers(void)
 {
     weft_array **arrays = weft_malloc(IDLE * sizeof *arrays);
@@ -303,8 +302,8 @@ static void planning_looks_at_few_idle_buffers(void)
     weft_free(arrays);
 }
 
-/* Comparisons and choices, in float32 and float64 by turns: what computes in the one cannot become
- * a part of what computes in the other. */
+/* Comparisons and selections, alternately in float32 and float64: an op that computes in one dtype
+ * cannot be merged into an op that computes in the other. */
 static void deep_chains_that_do_not_merge_need_no_stack(void)
 {
     weft_array *two[2], *three[2];

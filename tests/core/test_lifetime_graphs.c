@@ -96,14 +96,14 @@ static void make_sources(weft_array **sources)
     }
 }
 
-/* Ways from SOURCES arrays to `n` arrays. */
+/* A function of SOURCES arrays with `n` results. */
 typedef struct way {
     uint64_t seed;
     int n;
     int nested; /* also inside a checkpoint */
 } way;
 
-/* The last n nodes. */
+/* Sets out[] to the last n nodes. */
 static int grow_from(const way *w, weft_array *const *in, int n_in, weft_array **out, int n)
 {
     weft_array *nodes[NODES];
@@ -144,7 +144,7 @@ static weft_array *graph_loss(void *context, weft_array *const *in, int n_in)
     return total(weft_add(weft_square(out[0]), out[1]));
 }
 
-/* What a way leads to, as arrays of the innermost scope; how many. */
+/* Sets out[] to the results as arrays of the innermost scope; returns their number. */
 typedef int route(way *w, weft_array **out);
 
 static int plain(way *w, weft_array **out)

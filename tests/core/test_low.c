@@ -1,5 +1,4 @@
-/* tests/core/test_low.c -- the small tools of core/: arena, hash, clock, the message for no memory.
- */
+/* tests/core/test_low.c -- helpers of core/: arena, hash, clock, and the out-of-memory message. */
 #include <stdint.h>
 #include <string.h>
 
@@ -81,7 +80,8 @@ static void an_arena_keeps_its_limit(void)
     weft__arena_release(&unlimited);
 }
 
-/* Every word and every length matters, also of zeros; low bits are spread (tables mask them). */
+/* The hash depends on every word and on the length, also of zeros. Its low bits are well mixed,
+ * since tables mask them. */
 static void hashes_of_short_lists_differ(void)
 {
     enum { LISTS = 1 + 8 + 64 + 512 };

@@ -103,8 +103,8 @@ static void the_cache_keeps_to_its_limit(void)
     CHECK_EQ_INT(before, WEFT_CACHE_AUTOMATIC);
 }
 
-/* Sizes that do not come back, as of batches of unequal lengths: what is held stays near what was
- * in use at once. */
+/* Sizes that do not recur, such as those of batches of unequal lengths: the memory held stays near
+ * the peak of the memory in use. */
 static void idle_buffers_are_bounded_by_those_in_use(void)
 {
     enum { STEPS = 60, MB = 1 << 20 };
@@ -167,7 +167,7 @@ static void lent_memory_is_not_counted(void)
     CHECK_OK(weft_eval(view));
     CHECK_EQ_INT(weft_memory_active(), active);
     weft_scope_close(NULL);
-    CHECK_EQ_INT(returned, 0); /* the view still looks at it */
+    CHECK_EQ_INT(returned, 0); /* the view still refers to it */
     weft_scope_open();
     weft_array *sum = weft_sum(view, WEFT_ALL_AXES, false);
     CHECK_OK(weft_eval_async(&sum, 1));
@@ -242,7 +242,7 @@ static void lists_survive_a_failed_allocation(void)
         CHECK_EQ_INT(list[n], 'a' + n % 26);
     }
     CHECK_EQ_INT(allocations, 8);                        /* of 8 to 1024 */
-    CHECK(!weft__list_room(&list, (size_t)1 << 62, 16)); /* more bytes than there are addresses */
+    CHECK(!weft__list_room(&list, (size_t)1 << 62, 16)); /* more bytes than the address space has */
     weft_free(list);
 }
 

@@ -110,7 +110,7 @@ static void a_checkpoint_keeps_outputs_by_op_or_name(void)
 
 enum { LARGE = 1 << 16 };
 
-/* In a lean scope each output is freed when nothing needs it, whatever becomes of the others. */
+/* In a lean scope each output is freed when nothing needs it, independently of the others. */
 static void outputs_are_freed_one_by_one(void)
 {
     const int64_t each = LARGE * (int64_t)sizeof(float), before = weft_memory_active();
@@ -143,7 +143,7 @@ static void outputs_are_freed_one_by_one(void)
     CHECK_EQ_INT(weft_memory_active(), before);
 }
 
-/* An output that was let go of before evaluation can be picked again, in any scope. */
+/* An output that was dropped before evaluation can be picked again, in any scope. */
 static void outputs_are_picked_again(void)
 {
     float values[SIZE];
@@ -245,7 +245,7 @@ static int constant_pair(void *context, weft_array *const *in, int n_in, weft_ar
     return 2;
 }
 
-/* What depends on no argument is computed once, all its outputs. */
+/* A node that depends on no argument is computed once, with all its outputs. */
 static void constant_outputs_are_folded(void)
 {
     weft_compiled *compiled = NULL;
@@ -276,7 +276,8 @@ static void constant_outputs_are_folded(void)
 
 enum { THREADS = 4, ROUNDS = 300 };
 
-/* Picks outputs that main keeps, each time for a scope of its own; how many were wrong. */
+/* Picks outputs that the main thread keeps, each time in a new scope; returns how many were wrong.
+ * */
 static void *pick_often(void *node)
 {
     intptr_t wrong = 0;

@@ -11,8 +11,8 @@ enum { SIZE = 5, MAX_NODES = 10, MAX_VALUES = MAX_NODES + 2, PROGRAMS = 300 };
 
 /* ---- random programs of elementwise ops ----------------------------------------------------- */
 
-/* A list of steps over two inputs; outputs are any of the values, one twice perhaps. Values are
- * small integers in float32, so that every order of evaluation is exact. */
+/* A list of steps over two inputs; outputs are any of the values, possibly one of them twice.
+ * Values are small integers in float32, so that every order of evaluation is exact. */
 typedef struct program {
     int n_nodes, n_outs;
     struct {
@@ -39,7 +39,7 @@ static program random_program(int64_t seed)
     program p = {.n_nodes = 1 + below(&s, MAX_NODES), .n_outs = 2 + below(&s, 3)};
     for (int i = 0; i < p.n_nodes; i++) {
         p.nodes[i].kind = below(&s, 5);
-        /* Often the value before it, so that chains form that are fused or run in place. */
+        /* Often the previous value, so that there are chains that are fused or run in place. */
         p.nodes[i].a = below(&s, 3) ? i + 1 : below(&s, i + 2);
         p.nodes[i].b = below(&s, i + 2);
     }
@@ -183,7 +183,7 @@ static bool is_equal(weft_array *a, const float *expected, const char *how, int6
 
 /* ---- evaluation ----------------------------------------------------------------------------- */
 
-/* A pair whose second output is made of the first in place. */
+/* An op whose second output is computed from the first in place. */
 static void outputs_of_an_expansion_may_read_each_other(void)
 {
     for (int64_t seed = 0; seed < PROGRAMS; seed++) {

@@ -9,10 +9,11 @@
 #include "tests/check.h"
 #include "weft/weft.h"
 
-/* ---- what a message may be made of ---------------------------------------------------------- */
+/* ---- texts for messages --------------------------------------------------------------------- */
 
-/* The first byte that a terminal might obey, or that is not UTF-8: written apart from the library,
- * by the table of well-formed sequences in the Unicode standard (3.9, table 3-7). -1: none. */
+/* The index of the first byte that a terminal might interpret as a control or that is not UTF-8;
+ * -1: none. Written independently of the library, from the table of well-formed sequences in the
+ * Unicode standard (3.9, table 3-7). */
 static long first_bad(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -168,7 +169,7 @@ static void sixteen_texts_fit_into_one_message(void)
         CHECK_STR(shown[i], text[i]);
 }
 
-/* ---- everything that a message goes through ------------------------------------------------- */
+/* ---- every path of a message ---------------------------------------------------------------- */
 
 static char logged[8192];
 
@@ -298,7 +299,7 @@ static void hostile_json_keys(void)
         check_clean(weft_error_message(), "tokenizer.json");
         weft_tokenizer_free(t);
     }
-    /* Parse errors quote what stands there. */
+    /* Parse errors quote the text at the error. */
     weft_config *config = NULL;
     CHECK(weft_config_parse("{\"a\": \033[31m}", "config.json", &config) != WEFT_OK);
     check_clean(weft_error_message(), "config.json");
@@ -318,7 +319,7 @@ static void hostile_templates(void)
     char text[300], source[1000];
     for (int i = 0; i < 210; i++) {
         hostile(text, sizeof text - 1);
-        for (char *c = text; *c; c++) /* not the end of the string around it */
+        for (char *c = text; *c; c++) /* must not end the string around it */
             *c = *c == '"' || *c == '\\' ? '_' : *c;
         const int n = snprintf(source, sizeof source, forms[i % 7], text);
         weft_chat *chat = NULL;

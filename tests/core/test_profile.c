@@ -332,7 +332,7 @@ static void check_count(const counted *c, int number)
         printf("    call %d, %s\n", number, c->op);
 }
 
-/* No op counts its work without a call in the table. */
+/* Every op that counts its work has a call in the table. */
 static void counts_equal_those_by_hand(void)
 {
     const int n = (int)(sizeof calls / sizeof *calls);

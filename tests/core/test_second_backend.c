@@ -118,7 +118,7 @@ static void elements_move_both_ways(void)
     }
     weft_scope_open();
     weft_array *x = sine(cpu, WEFT_DIMS(2, 3), 0);
-    weft_array *there = weft_to(weft_swapaxes(x, 0, 1), hidden); /* moves as it is seen */
+    weft_array *there = weft_to(weft_swapaxes(x, 0, 1), hidden); /* copied row-major */
     CHECK(weft_device_of(there) == hidden);
     float got[6];
     CHECK_OK(weft_read(there, WEFT_FLOAT32, got, 6));
@@ -256,7 +256,7 @@ static void a_profile_has_each_op(void)
     }
     CHECK(report_of(all, n, "exp").nanoseconds > 0);
     CHECK_EQ_INT(sum, totals.running);
-    /* Neither the reference kernels nor the transfer were the device's work. */
+    /* The device ran neither the reference kernels nor the transfer. */
     CHECK_EQ_INT(totals.busy, report_of(all, n, "add").nanoseconds);
     CHECK(totals.planning > 0 && totals.planning + totals.running <= 2 * totals.wall);
     CHECK_EQ_INT(weft_device_report(hidden, all, 1, NULL), 1);
@@ -374,8 +374,8 @@ static void training_gives_the_cpus_numbers(void)
     }
 }
 
-/* The same with arrays of the second device while the default stays the CPU: what gradients and
- * expansions make of their own must follow. */
+/* The same with arrays of the second device while the default stays the CPU: arrays that gradients
+ * and expansions create must be on that device too. */
 static weft_array *softened(void *context, weft_array *const *in, int n_in)
 {
     (void)context;
@@ -473,7 +473,7 @@ static void rows_can_be_added_to_a_backend(void)
     CHECK_STATUS(weft_backend_add_rows("cpu", &without_kernel, 1), WEFT_INVALID);
     CHECK_OK(weft_backend_add_rows("cpu", NULL, 0));
     CHECK_CLOSE(weft_item(weft_negative(weft_ones(WEFT_DIMS(1), WEFT_FLOAT32))), -1, 0);
-    CHECK_OK(weft_backend_add_rows("cpu", &negative, 1)); /* an op that has been there before */
+    CHECK_OK(weft_backend_add_rows("cpu", &negative, 1)); /* an op that was registered before */
     CHECK_CLOSE(weft_item(weft_negative(weft_ones(WEFT_DIMS(1), WEFT_FLOAT32))), 3, 0);
     weft_scope_close(NULL);
 }

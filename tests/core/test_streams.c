@@ -9,7 +9,7 @@
 #include "weft/ops.h"
 #include "weft/stream.h"
 
-/* ---- an op that takes its time and notices how many run beside each other ------------------- */
+/* ---- a slow op that counts how many of it run at the same time ------------------------------ */
 
 enum { NAP_MS = 150 };
 
@@ -29,7 +29,7 @@ static bool same_spec(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
-/* The next slow ops end once so many have run at the same time. 0: each after a while. */
+/* The next slow ops end once this many have run at the same time. 0: each ends after a while. */
 static void await_asleep(int n)
 {
     atomic_store(&most_asleep, 0);
@@ -139,7 +139,7 @@ static void a_waiting_thread_runs_beside_a_stream(void)
     weft_scope_close(NULL);
 }
 
-/* Memory that one stream has let go, still in use there, is not taken by another. */
+/* Memory that one stream has released but still uses is not reused by another. */
 static void a_stream_does_not_wait_for_anothers_memory(void)
 {
     weft_scope_open();
@@ -184,7 +184,7 @@ static void dependent_plans_wait_across_streams(void)
     weft_scope_close(NULL);
 }
 
-/* The reader on one stream is slow; what comes next on the other overwrites what it reads. */
+/* The reader on one stream is slow; the next work of the other overwrites its input. */
 static void memory_is_not_overwritten_under_a_reader(void)
 {
     weft_scope_open();
@@ -234,11 +234,11 @@ static void errors_arrive_at_the_wait(void)
     CHECK_STATUS(weft_stream_synchronize(s), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "no luck");
     CHECK_OK(weft_stream_synchronize(s)); /* reported once */
-    CHECK(weft_eval(bad) != WEFT_OK);     /* the array says so again */
+    CHECK(weft_eval(bad) != WEFT_OK);     /* reading the array reports it again */
     CHECK_CONTAINS(weft_error_message(), "no luck");
     weft_array *depends = weft_add_scalar(bad, 1);
     CHECK_OK(weft_eval_on(t, &depends, 1));
-    CHECK(weft_stream_synchronize(t) != WEFT_OK); /* and what needed it, on its own stream */
+    CHECK(weft_stream_synchronize(t) != WEFT_OK); /* and so does its user */
     CHECK_CONTAINS(weft_error_message(), "no luck");
     CHECK_CLOSE(sum_of(good), 2 * 64, 0);
     weft_stream_free(s);

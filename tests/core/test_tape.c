@@ -32,7 +32,7 @@ static int64_t whole(const char *formula, weft_dtype dtype, int64_t a, int64_t b
                                                      : INT64_C(-99999);
 }
 
-/* These are about missing parentheses, and about floats as conditions. */
+/* These warnings are about missing parentheses, and about floats as conditions. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wparentheses"
 #pragma GCC diagnostic ignored "-Wfloat-conversion"
@@ -335,7 +335,7 @@ static void errors_of_class(void)
     expect_error("erf(a)", WEFT_CLASS_COMPLEX, 1, "erf");
 }
 
-/* Deep nesting, endless chains and long formulas are refused, not followed. */
+/* Deep nesting, endless chains and long formulas are refused. */
 static void bounds(void)
 {
     char text[20001];

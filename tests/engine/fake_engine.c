@@ -103,7 +103,7 @@ static void count(int most)
     fflush(stdout);
 }
 
-/* Says how the request looked, as one token. */
+/* Describes the request in one token. */
 static void echo(void)
 {
     line[strcspn(line, "\n")] = '\0';
@@ -124,7 +124,7 @@ static void generate(void)
         echo();
     else if (is("fails"))
         say("{\"error\": \"generate: no memory left\"}");
-    else if (is("hostile")) /* commands for the terminal of whoever reads the message */
+    else if (is("hostile")) /* terminal commands */
         say("{\"error\": \"generate: \\u001b[2J\\u009b31m\\u0007\\rdone\\n\"}");
     else if (is("hostile-end")) {
         fputs("Traceback: \033[2J\302\2331m\007boom\r\n\033]0;x\007\n", stderr);

@@ -11,7 +11,7 @@
 #include "tests/engine/seen.h"
 #include "weft/weft.h"
 
-/* ---- a backend of our own ------------------------------------------------------------------- */
+/* ---- a backend of this test ----------------------------------------------------------------- */
 
 /* "counting" gives the ids 0, 1, ... and waits between them until it is cancelled or `gate` lets it
  * go on. */
@@ -307,7 +307,7 @@ static void cancelling_ends_running_and_waiting_calls(void)
     counting.gate = 0;
     start(callers, 4, engine);
     wait_for(&counting.at_once, 1);
-    while (ended < 4) { /* a thread that comes later is not of those that were cancelled */
+    while (ended < 4) { /* a call that starts later is not cancelled */
         weft_engine_cancel(engine);
         usleep(1000);
     }
@@ -364,7 +364,7 @@ static void callers_stop_their_own_calls(void)
     join(callers, 2);
     CHECK(callers[1].status == WEFT_OK && callers[1].seen.n == 0);
     CHECK(callers[0].status == WEFT_OK && callers[0].seen.n == 10);
-    /* the engine's request reaches a call that has one of its own, and leaves that alone */
+    /* cancelling the engine stops a call that has its own request to stop, and does not set that */
     weft_cancel_clear(cancel);
     counting.gate = 0;
     ended = 0;
@@ -423,7 +423,7 @@ static void batches_obey_both_requests_to_stop(void)
     weft_engine_free(engine);
 }
 
-/* The sanitizers see when one of the calls looks at the engine after that. */
+/* The sanitizers report a call that uses the engine after that. */
 static void freeing_waits_for_calls_of_others(void)
 {
     caller callers[3];
@@ -466,7 +466,7 @@ static void streams_return_tokens_on_demand(void)
         CHECK(!more && token.id == -1);
     }
     weft_engine_stream_free(stream);
-    /* left in the middle, while another call of this thread would wait for it */
+    /* freed before its end, since another call of this thread would wait for it */
     CHECK_OK(weft_engine_stream_new(engine, &request, &stream));
     CHECK_OK(weft_engine_stream_next(stream, &token, &more));
     CHECK_STATUS(weft_engine_generate(engine, &request, NULL, NULL), WEFT_INVALID);
@@ -477,7 +477,7 @@ static void streams_return_tokens_on_demand(void)
     weft_engine_stream_free(stream);
     weft_engine_stream_free(NULL);
     CHECK_OK(weft_engine_generate(engine, &request, NULL, NULL));
-    /* a failure comes behind the tokens */
+    /* a failure is reported after the tokens */
     const weft_engine_request failing = {.options = &ten, .no_special = true};
     CHECK_OK(weft_engine_stream_new(engine, &failing, &stream));
     for (int i = 0; i < 10; i++)

@@ -15,7 +15,7 @@ static const char *story(void)
     return check_source("examples/storyteller");
 }
 
-/* Rows with another end than the model would give them. */
+/* Rows that end in another token than the model's end token. */
 static const char *data(void)
 {
     static char path[600];
@@ -77,7 +77,7 @@ static bool same(const generated *a, const generated *b)
            memcmp(a->logprobs, b->logprobs, sizeof a->logprobs) == 0;
 }
 
-/* ---- what it computes ----------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 /* The same twice by the calls that it wraps; the result of each, and the text after it. */
 static void by_hand(weft_train_result results[2], generated texts[2])
@@ -142,7 +142,7 @@ static void training_is_the_trainer_that_it_wraps(void)
     CHECK(!same(&before, &after[0]) && !same(&after[0], &after[1]));
     CHECK(expected[1].loss < expected[0].loss);
     weft_engine_free(engine);
-    /* What was written is the adapter that computed. */
+    /* The saved adapter is the one that the engine uses. */
     engine = open_engine(&(weft_engine_options){.adapter = out});
     if (engine == NULL)
         return;
@@ -194,7 +194,7 @@ static void adapters_are_replaced(void)
     CHECK_CONTAINS(weft_engine_error(engine), "/no/such/adapter");
     const generated kept = generate(engine);
     CHECK(same(&kept, &trained));
-    /* An adapter that was put in is trained further. */
+    /* An adapter that replaced another one is trained further. */
     CHECK_OK(weft_engine_train(engine, &o, &result));
     CHECK(result.loss < loss);
     weft_engine_close(engine);
@@ -234,7 +234,7 @@ static void preferences_and_validation_are_trained_too(void)
     weft_engine_free(engine);
 }
 
-/* ---- what it refuses ------------------------------------------------------------------------ */
+/* ---- refused input -------------------------------------------------------------------------- */
 
 static weft_status load_nothing(const char *path, const weft_engine_options *options, void **state)
 {
@@ -348,7 +348,7 @@ static void runs_that_are_stopped_keep_the_adapter(void)
             return;
         const generated there = generate(engine);
         CHECK(same(&here, &there));
-        /* Before its turn there is nothing to keep. */
+        /* A run that is cancelled while it waits for its turn saves nothing. */
         weft_cancel *cancel = weft_cancel_new();
         weft_cancel_set(cancel);
         o.trainer.cancel = cancel;
@@ -358,7 +358,7 @@ static void runs_that_are_stopped_keep_the_adapter(void)
     }
 }
 
-/* ---- alone ---------------------------------------------------------------------------------- */
+/* ---- exclusive use of the model ------------------------------------------------------------- */
 
 typedef struct beside {
     weft_engine *engine;
@@ -376,7 +376,7 @@ static void *generate_beside(void *context)
     return NULL;
 }
 
-/* Another thread asks for a text after the first update; this one may not. */
+/* Another thread generates after the first update; generating in this thread is refused. */
 static bool ask_meanwhile(void *context, const weft_train_report *report)
 {
     beside *b = context;

@@ -276,8 +276,8 @@ static void conversations_go_through_the_template(void)
     weft_engine_free(engine);
 }
 
-/* A prompt that was warmed, and one that was generated from, are found again; texts stay the same.
- */
+/* A warmed prompt and the prompt of an earlier generation are found in the prompt cache; texts stay
+ * the same. */
 static void prompts_are_cached(void)
 {
     static const char base[] =
@@ -307,7 +307,7 @@ static void prompts_are_cached(void)
         CHECK_OK(
             weft_engine_encode(engine, base, strlen(base), WEFT_TOKENIZER_ADD_SPECIAL, &ids, &n));
         weft_free(ids);
-        /* First the warmed text; then the prompt itself but for its last token. */
+        /* First the warmed text is reused; then the whole prompt except for its last token. */
         CHECK_EQ_INT(m.cached_tokens, i == 0 ? (int64_t)n : m.prompt_tokens - 1);
         CHECK_STR(got.text, expected.text);
     }

@@ -15,7 +15,7 @@
 #include "tests/check.h"
 #include "weft/weft.h"
 
-/* Seconds: for what comes at once, and so many that they are never over. */
+/* Time limits in seconds: for immediate answers, and one that is never reached. */
 enum { AT_ONCE = 120, PATIENCE = 600 };
 
 static double now(void)
@@ -84,7 +84,7 @@ static weft_status generate(weft_engine *engine, int64_t most, seen *s)
                                 s);
 }
 
-/* ---- as it should be ------------------------------------------------------------------------ */
+/* ---- correct programs ----------------------------------------------------------------------- */
 
 static void a_program_generates(void)
 {
@@ -105,7 +105,7 @@ static void a_program_generates(void)
     CHECK_OK(generate(engine, 1000000, &some));
     CHECK_EQ_INT(some.n, 3);
     CHECK(weft_engine_metrics_of(engine).detail == WEFT_FINISH_CALLBACK);
-    CHECK_OK(generate(engine, 2, &again)); /* nothing of the call before is left */
+    CHECK_OK(generate(engine, 2, &again)); /* nothing of the previous call is left */
     CHECK_STR(again.text, "0 1 ");
     const char *const texts[] = {"a"};
     weft_classified result;
@@ -232,7 +232,7 @@ static void unsupported_requests_are_refused(void)
     nothing_is_left();
 }
 
-/* ---- as it should not be -------------------------------------------------------------------- */
+/* ---- incorrect programs --------------------------------------------------------------------- */
 
 typedef struct trouble {
     const char *mode;
@@ -321,7 +321,7 @@ static void programs_that_ignore_a_cancellation_are_killed(void)
     nothing_is_left();
 }
 
-/* The patience with a program that computes is not that with one that is to stop. */
+/* The time limit for an answer does not apply to stopping. */
 static void a_program_has_less_time_to_stop_than_to_answer(void)
 {
     const weft_engine_options o = {
@@ -397,7 +397,7 @@ static void errors_of_programs_do_not_end_them(void)
     nothing_is_left();
 }
 
-/* What the program says, in its answer or as its last words, commands no terminal. */
+/* Control characters in the program's answers and error output are escaped. */
 static void programs_cannot_write_controls_into_messages(void)
 {
     static const char *const modes[] = {"hostile", "hostile-end"};
