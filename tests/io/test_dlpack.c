@@ -90,7 +90,7 @@ static void strides_are_imported(void)
     }
     weft_scope_close(NULL);
     CHECK_EQ_INT(deleted, 1);
-    weft_scope_open(); /* misaligned: copied, and given back at once */
+    weft_scope_open(); /* misaligned: copied, and released at once */
     t.tensor.data = (char *)numbers + 4;
     t.tensor.byte_offset = 0;
     t.tensor.strides = NULL;

@@ -139,7 +139,7 @@ static void folders_are_made_as_deep_as_asked(void)
     CHECK_CONTAINS(weft_error_message(), "deep/file: make folder: Not a directory");
 }
 
-/* ---- what is no file ------------------------------------------------------------------------ */
+/* ---- FIFOs, devices and pipes --------------------------------------------------------------- */
 
 static weft_status read_text(const char *path)
 {
@@ -226,7 +226,7 @@ static weft_status load_chat(const char *folder)
     return status;
 }
 
-/* Everything that writes to a name which a user gave. */
+/* Everything that writes to a path given by the user. */
 static weft_status save(const char *path, int how)
 {
     static const char *const name = "x";
@@ -272,7 +272,7 @@ static weft_status save(const char *path, int how)
 
 enum { WAYS = 9 };
 
-/* Nobody reads from the FIFO, and what is written into a device is gone. */
+/* The FIFO has no reader, and data written into a device is lost. */
 static void nothing_is_written_into_fifos_and_devices(void)
 {
     char fifo[600];
@@ -299,8 +299,8 @@ static void nothing_is_written_into_fifos_and_devices(void)
     alarm(0);
 }
 
-/* A FIFO without a writer, an endless device and one that is empty. A reader that waits is
- * ended by the alarm. */
+/* A FIFO without a writer, an endless device and an empty one. An alarm ends a reader that waits.
+ * */
 static void fifos_and_devices_are_refused(void)
 {
     static weft_status (*const all[])(const char *) = {read_text, write_text,  open_safetensors,
@@ -352,7 +352,7 @@ static void fifos_in_folders_are_refused(void)
     alarm(0);
 }
 
-/* A pipe that the process has is read to its end, however late that comes. */
+/* A pipe of the process is read to its end, however late that comes. */
 static void pipes_of_the_process_are_read(void)
 {
     int ends[2];
@@ -377,8 +377,8 @@ static void pipes_of_the_process_are_read(void)
     waitpid(child, NULL, 0);
 }
 
-/* Leftovers of killed writers neither block a write nor stay, also with this process's id; files
- * that a process holds, and files of others, stay. */
+/* Leftovers of killed writers do not block a write and are deleted, also those with this process's
+ * id; files that a process has open, and other files, stay. */
 static void leftovers_do_not_block(void)
 {
     char path[600], name[700], folder[512];

@@ -23,7 +23,7 @@ static const char *called(const char *type, const char *what)
     return name;
 }
 
-/* The golden blocks as an encoded array; they stay where they are. */
+/* The golden blocks as an encoded array, without a copy. */
 static weft_array *golden_blocks(const char *type, weft_dtype dtype)
 {
     weft_array *blocks = golden_get(called(type, "blocks"));
@@ -116,8 +116,8 @@ static double root_mean_square(weft_array *a, weft_array *b)
     return sqrt(weft_item(weft_mean(weft_square(weft_subtract(a, b)), WEFT_ALL_AXES, false)));
 }
 
-/* Normal numbers lose about as much as the codes' bits with a scale for each group must; what
- * cannot be coded well is still coded. */
+/* Normal numbers have about the error of such codes with a scale for each group; values that are
+ * hard to encode are encoded, too. */
 static void made_blocks_of_256(void)
 {
     static const struct {
@@ -137,7 +137,7 @@ static void made_blocks_of_256(void)
         printf("  %s: root mean square error %.5f\n", made[t].type, error);
         CHECK(error < made[t].most && error > made[t].least);
         CHECK(error < simpler);
-        /* Numbers of one sign, and a group that is much smaller than its neighbours. */
+        /* Numbers of one sign, and a group that is much smaller than its neighbors. */
         weft_array *positive = weft_add(weft_abs(x), weft_scalar(0.5, WEFT_FLOAT32));
         CHECK(root_mean_square(weft_decode(weft_encode(positive, e)), positive) < 2 * made[t].most);
         weft_drop(x);
@@ -285,7 +285,7 @@ static void all_at_once(void)
     weft_scope_close(NULL);
 }
 
-/* ---- What is wrong -------------------------------------------------------------------------- */
+/* ---- Malformed files ------------------------------------------------------------------------ */
 
 typedef struct bytes {
     char at[4096];
@@ -336,7 +336,7 @@ static void put_tensor(bytes *b, const char *name, uint64_t columns, uint64_t ro
     put64(b, offset);
 }
 
-/* With `data` bytes behind the header. */
+/* With `data` bytes after the header. */
 static void refused(bytes b, size_t data, weft_status status, const char *part)
 {
     static const char zeros[1024];

@@ -157,7 +157,7 @@ static void files_of_h5py_load(void)
         CHECK_STATUS(weft_hdf5_load(check_fixture("io/text.h5"), &all), WEFT_UNSUPPORTED);
         CHECK_CONTAINS(weft_error_message(), "text.h5: words: unsupported type");
         CHECK_EQ_INT(all.n, 0);
-        /* found by fuzzing: the library writes outside its memory */
+        /* found by fuzzing: the HDF5 library wrote outside of its memory */
         CHECK_STATUS(weft_hdf5_load(check_fixture("io/crash.h5"), &all), WEFT_INVALID);
         CHECK_CONTAINS(weft_error_message(), "crash.h5: the file is malformed");
         CHECK_EQ_INT(all.n, 0);
@@ -207,7 +207,7 @@ static void hdf5_files_are_read_back(void)
     comes_back(check_temporary("back.h5"), weft_hdf5_save, weft_hdf5_load);
 }
 
-/* ---- what is broken ------------------------------------------------------------------------- */
+/* ---- malformed files ------------------------------------------------------------------------ */
 
 static void refuse(const char *dict, size_t elements, const char *why)
 {

@@ -106,7 +106,7 @@ static void bytes_missing(void)
             "tensor 'a.b': data_offsets: [0, 16] is out of range: the file has 12 bytes");
 }
 
-/* Seconds of the processor: the machine may be busy. */
+/* Seconds of processor time, since the machine may be busy. */
 static double now(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;
@@ -391,7 +391,7 @@ static void without_an_index_the_names_decide(void)
     weft_safetensors_close(file);
 }
 
-/* A file of torch's: the codes as uint8, and their values, NaN and infinities among them. */
+/* A file written by torch: codes as uint8, and their values, including NaN and infinities. */
 static void floats_of_8_bits_are_codes(void)
 {
     static const struct {

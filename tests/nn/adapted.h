@@ -8,7 +8,7 @@
 weft_module *adapted_net(void);
 /* Its input: (2, 16) float32. */
 weft_array *adapted_input(void);
-/* Fills every lora_B, so that the adapters do something. */
+/* Fills every lora_B, so that the adapters change results. */
 void adapted_fill(weft_module *m);
 /* The largest magnitude of a - b. */
 double adapted_difference(weft_array *a, weft_array *b);

@@ -1,4 +1,4 @@
-/* tests/nn/test_dora.c -- adapters with magnitudes (DoRA), and what adapters keep. */
+/* tests/nn/test_dora.c -- adapters with magnitudes (DoRA), and the factors that adapters cache. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -65,8 +65,7 @@ static void dora_merges_and_unmerges(void)
     weft_scope_close(NULL);
 }
 
-/* What adapters keep has the bits that they compute, and only for the arrays of which they keep it.
- */
+/* Cached factors have the same bits as computed ones, and are used only for the same arrays. */
 static void kept_factors_are_of_the_current_arrays(void)
 {
     weft_scope_open();
@@ -111,7 +110,7 @@ static void expect_dropped(weft_nn_lora_linear *l, weft_array *x)
     weft_random_seed(5);
     weft_array *dropped = weft_nn_call(l->lora_dropout, x);
     CHECK(adapted_difference(dropped, x) >
-          0.1); /* evaluates the mask, before the same is drawn again */
+          0.1); /* evaluates the mask before the same mask is drawn again */
     weft_random_seed(5);
     weft_array *more =
         weft_multiply(weft_linear(dropped, base->weight, NULL), weft_add_scalar(g, -1));

@@ -37,8 +37,8 @@ static weft_array *input(void)
     return weft_random_normal(weft_random_key(1), WEFT_DIMS(4, 3), 0, 1, WEFT_FLOAT64);
 }
 
-/* float32 parameters are checked in float64, more of them than a table has room for, and are what
- * they were afterwards. */
+/* More float32 parameters than a table has room for are checked in float64, and are restored
+ * afterwards. */
 static void every_parameter_is_checked_and_restored(void)
 {
     weft_scope_open();

@@ -26,7 +26,7 @@ static void small_layers_equal_pytorch(void)
     golden_close();
 }
 
-/* ---- normalisation -------------------------------------------------------------------------- */
+/* ---- normalization -------------------------------------------------------------------------- */
 
 static weft_module *training(weft_module *m)
 {

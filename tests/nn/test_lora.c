@@ -261,7 +261,7 @@ static void expect_size(weft_module *m, const char *path, int64_t rank, double s
     }
 }
 
-/* The first pattern that has a rank says the rank, the first that has an alpha the alpha. */
+/* The first pattern with a rank sets the rank; the first with an alpha sets the alpha. */
 static void patterns_give_other_ranks_and_alphas(void)
 {
     const weft_nn_lora_pattern patterns[] = {
@@ -304,7 +304,7 @@ static void patterns_that_fit_nothing_are_refused(void)
     weft_nn_free(m);
 }
 
-/* B A is the best approximation of its rank: what is left of W has the other singular values. */
+/* B A is the best approximation of its rank: the remainder of W has the other singular values. */
 static void pissa_starts_at_the_largest_singular_values(void)
 {
     weft_scope_open();

@@ -92,7 +92,7 @@ static void changes_of_experts_are_those_of_peft(void)
     json_object_put(golden);
 }
 
-/* A new adapter changes nothing, and one that is merged is part of the weight. */
+/* A new adapter changes nothing, and a merged one is part of the weight. */
 static void changes_of_other_adapters(void)
 {
     weft_nn_lora_change *changes = NULL;

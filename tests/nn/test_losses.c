@@ -80,7 +80,7 @@ static void reductions(void)
     weft_scope_close(NULL);
 }
 
-/* Rows without a class cost nothing, smoothed or not, and have no gradient; clipped logarithms. */
+/* Rows without a class have no loss, smoothed or not, and no gradient; clipped logarithms. */
 static void edges(void)
 {
     weft_scope_open();

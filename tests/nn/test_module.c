@@ -1,5 +1,5 @@
-/* tests/nn/test_module.c -- module trees, through the public headers alone: a program's own
- * modules, paths, walking, tying, loading, saving. */
+/* tests/nn/test_module.c -- module trees, only with public headers: a program's own modules, paths,
+ * walking, tying, loading, saving. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -199,7 +199,7 @@ static void messages_begin_with_the_path(void)
         CHECK(strncmp(error, "layers.1.down_proj: ", 20) == 0);
         CHECK_CONTAINS(weft_error(weft_nn_call(m, ids())), "net: has no forward of one array");
         CHECK_CONTAINS(weft_error(weft_nn_call(NULL, ids())), "no module");
-        /* The path is that of the module again, not of where the failure was. */
+        /* After a failure, messages have no module path. */
         CHECK_CONTAINS(weft_error(weft_error_array("plain")), "plain");
         CHECK_STR(weft_error(weft_error_array("plain")), "plain");
     }
@@ -419,7 +419,7 @@ static weft_module *linears_new(int n, int64_t E)
     return list ? weft_nn_finish_module(list) : NULL;
 }
 
-/* Bytes of resident memory beyond what was there at most while the file is loaded. */
+/* The peak of resident memory while the file is loaded, beyond that before, in bytes. */
 static int64_t load_linears(const char *path, int n, int64_t E, const weft_nn_load_options *o)
 {
     weft_safetensors *file = NULL;

@@ -59,7 +59,7 @@ static weft_module *images(void)
     return weft_nn_sequential_of(parts, 7);
 }
 
-/* At most some hundreds of the places, evenly: the others are in the same loops. */
+/* At most some hundreds of the allocations, evenly spaced: the others are in the same loops. */
 static void fails_everywhere(weft_module *(*make)(void))
 {
     weft_scope_open();
@@ -78,7 +78,7 @@ static void fails_everywhere(weft_module *(*make)(void))
         weft_scope_close(NULL);
         tries++;
     }
-    /* Few may be survived: what a fallback makes up for. */
+    /* Few failures may be survived: those with a fallback. */
     CHECK(failures > tries * 9 / 10);
     CHECK_OK(use(make()));
     weft_scope_close(NULL);

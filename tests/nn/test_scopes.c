@@ -1,5 +1,5 @@
 /* tests/nn/test_scopes.c -- modules, optimizers and caches leave only their results in the caller's
- * scope, and take over the parameters they are built from. */
+ * scope, and own the parameters they are built from. */
 #include "tests/check.h"
 #include "weft/cache.h"
 #include "weft/layers.h"
@@ -161,7 +161,7 @@ static void tools_for_modules_leave_nothing(void)
     weft_scope_close(NULL);
 }
 
-/* A replaced parameter gives up its memory although the scope of its constructor is open. */
+/* A replaced parameter is freed although the scope of its constructor is open. */
 static void modules_own_their_parameters(void)
 {
     enum { WIDE = 256, BYTES = 4 * WIDE * WIDE };

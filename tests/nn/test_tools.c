@@ -104,7 +104,7 @@ static void names_match_as_a_whole(void)
     weft_nn_free(m);
 }
 
-/* Weights are within 1 / sqrt(inputs), and fill that range: also those of one input. */
+/* Weights are within 1 / sqrt(inputs) and fill that range, also with one input. */
 static void linear_weights_fill_their_range(void)
 {
     static const int64_t sizes[] = {1, 2, 16};
@@ -159,7 +159,7 @@ static void applying_and_setting(void)
     weft_nn_free(m);
 }
 
-/* All that was saved comes back, running statistics too. */
+/* Everything that was saved is loaded, running statistics too. */
 static void npz_files_are_written_and_read(void)
 {
     const char *file = check_temporary("nn_tools.npz");
@@ -202,7 +202,7 @@ static weft_array *loss(void *context)
     return weft_sum(weft_square(y), WEFT_ALL_AXES, false);
 }
 
-/* Gradients of what is trained alone, by path, the same through a checkpoint. */
+/* Gradients of trainable parameters only, by path; the same through a checkpoint. */
 static void gradients_of_trainable_parameters(void)
 {
     problem p = {.m = net()};
@@ -229,7 +229,7 @@ static void gradients_of_trainable_parameters(void)
     weft_nn_free(p.m);
 }
 
-/* ---- quantising ----------------------------------------------------------------------------- */
+/* ---- quantizing ----------------------------------------------------------------------------- */
 
 static bool is_first(void *context, const char *path, const weft_module *m)
 {
@@ -288,7 +288,7 @@ static void quantising_chooses(void)
     weft_nn_free(m);
 }
 
-/* ---- quantised trees in files --------------------------------------------------------------- */
+/* ---- quantized trees in files --------------------------------------------------------------- */
 
 static weft_module *quantised_net(void)
 {
@@ -341,7 +341,7 @@ static weft_status save_and_load(weft_module *m, weft_module *fresh, bool npz,
 }
 
 /* Every format, into a tree that is dense or of another format: bit for bit, and frozen as the
- * quantised tree is. */
+ * quantized tree is. */
 static void quantised_trees_stay_quantised(void)
 {
     static const weft_quantize_options formats[] = {
@@ -401,7 +401,7 @@ static void quantised_trees_in_other_forms(void)
     weft_nn_free(dense);
 }
 
-/* Codes without scales, of another number of groups, and where no codes can be. */
+/* Codes without scales, with another number of groups, and for modules that cannot have codes. */
 static void wrong_parts_are_reported(void)
 {
     const char *path = check_temporary("wrong_parts.safetensors");

@@ -18,7 +18,7 @@ typedef struct problem {
     int32_t pages[B * MOST], lengths[B];
     double softcap;
     int64_t window;
-    int bits; /* of codes; 0: none */
+    int bits; /* bits of codes; 0: not quantized */
     weft_dtype dtype;
     bool mask, sinks, packed; /* packed: many rows, for which keys are copied first */
 } problem;
@@ -135,7 +135,7 @@ static void pages_give_what_rows_give(void)
         weft_array *apart = weft_max(weft_abs(weft_subtract(paged, whole)), WEFT_ALL_AXES, false);
         if (!CHECK_OK(weft_eval(apart)))
             printf("  %s\n", p->name);
-        /* Means of numbers below 2, whose parts may be summed in another order. */
+        /* Means of numbers below 2; the order of the sums may differ. */
         const bool exact = cpu && !p->packed && p->bits == 0;
         if (!CHECK_CLOSE(weft_item(apart), 0, exact ? 0 : 1e-6))
             printf("  %s\n", p->name);

@@ -81,7 +81,7 @@ static void values_and_gradients_are_those_of_torch(void)
         weft_scope_open();
         try_scene(scenes[i], WEFT_FLOAT64, 1e-13);
         try_scene(scenes[i], WEFT_FLOAT32, 4e-6);
-        try_scene(scenes[i], WEFT_BFLOAT16, 0x1p-5); /* inputs of 8 bits, sums of a few */
+        try_scene(scenes[i], WEFT_BFLOAT16, 0x1p-5); /* 8-bit inputs, sums of few terms */
         weft_scope_close(NULL);
     }
 }

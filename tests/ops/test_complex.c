@@ -300,8 +300,8 @@ static const struct {
     {"arctanh", weft_arctanh}, {"abs", absolute},
 };
 
-/* Without a direction, of NaN or infinite parts, signs are open in C99; NumPy's functions that C99
- * lacks lose digits (log1p) and the parts of real numbers (expm1). */
+/* C99 leaves the signs of NaN and of directionless infinities open. NumPy's functions that C99
+ * lacks lose digits (log1p) or parts of real numbers (expm1). */
 static bool agrees(const char *name, weft_complex64 at, weft_complex64 got, weft_complex64 want)
 {
     const bool open = isnan(want.re) || isnan(want.im) || !isfinite(at.im);

@@ -59,7 +59,7 @@ static double moved(const case_subject *s, weft_array *const *in, weft_array *co
     return sum;
 }
 
-/* Those that are not NULL, together: reading one may use up what another needs. */
+/* Evaluates the arrays that are not NULL together: reading one may consume inputs of another. */
 static weft_status evaluate(weft_array *const *arrays, int n)
 {
     weft_array *some[WEFT_MAX_OUTPUTS];
@@ -122,7 +122,7 @@ static void try_derivatives(const weft_op *op, const weft_case *c, const case_su
     }
 }
 
-/* Vectors that are known but for a factor: derivatives hold for functions that do not depend on it
+/* Vectors are determined up to a factor: derivatives hold for functions that do not depend on it
  * (weft/linalg.h), which tests/ops/test_linalg_complex.c differentiates. */
 static bool has_free_factors(const weft_op *op)
 {
@@ -135,8 +135,8 @@ static bool has_free_factors(const weft_op *op)
     return false;
 }
 
-/* Among many elements some are so close to a branch cut, to a pole or to others in order, that a
- * step crosses. */
+/* With many elements some are so close to a branch cut, to a pole or to the next element in order
+ * that a step crosses it. */
 static bool may_jump(const weft_op *op, const weft_case *c)
 {
     bool jumps = op->family == WEFT_ELEMENTWISE || strcmp(op->name, "sort") == 0;

@@ -1,5 +1,5 @@
 /* tests/ops/test_conv.c -- convolutions and pooling against torch, convolve against NumPy; their
- * gradients, cases that kernels treat differently, and messages. */
+ * gradients, sizes for which kernels differ, and messages. */
 #include <stdio.h>
 
 #include "tests/check.h"
@@ -14,7 +14,7 @@ static const double close = 2e-5;
 
 typedef struct convolution {
     weft_conv_options options;
-    weft_dims padding, output_padding; /* of a transposed one */
+    weft_dims padding, output_padding; /* of a transposed convolution */
     int axes;
 } convolution;
 

@@ -98,7 +98,7 @@ static void formulas_are_those_of_mlx(void)
     golden_close();
 }
 
-/* The words are the same, so are the factors but for rounding. */
+/* The words are the same, and so are the factors up to rounding. */
 static void multivariate_is_that_of_mlx_and_jax(void)
 {
     const weft_dtype f = WEFT_FLOAT32;
@@ -154,7 +154,7 @@ static void multivariate_has_its_covariance(void)
         weft_array *off = weft_abs(weft_subtract(weft_slice_axis(x, 1, 2, 3), sum));
         CHECK_OK(weft_read(weft_max(off, WEFT_ALL_AXES, false), WEFT_FLOAT32, &most, 1));
         weft_drop(x);
-        CHECK((double)most < 5e-3); /* the root of what rounding leaves of the eigenvalue 0 */
+        CHECK((double)most < 5e-3); /* the square root of the eigenvalue 0 after rounding */
     }
     CHECK(strstr(weft_error(weft_random_multivariate_normal(NULL, WEFT_DIMS(2), mean, mean,
                                                             WEFT_NORMAL_SVD, WEFT_FLOAT32)),
@@ -319,8 +319,8 @@ static void check_all(weft_array *x, double value)
     }
 }
 
-/* Equal bounds, a scale of 0 and certain events leave one value; bounds far in one tail stay in
- * range, where the distribution is densest. */
+/* Equal bounds, a scale of 0 and certain events leave one possible value; with bounds far out in
+ * one tail, values are in range and near its densest end. */
 static void degenerate_parameters_leave_one_value(void)
 {
     static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT64, WEFT_FLOAT16, WEFT_BFLOAT16};

@@ -89,7 +89,7 @@ static void fill(const weft_op *op, const weft_tensor *t, int operand)
 
 /* ---- The definition ------------------------------------------------------------------------- */
 
-/* The distance between neighbours of the dtype at x. */
+/* The distance between neighbors of the dtype at x. */
 static double ulp(weft_dtype dtype, double x)
 {
     static const struct {
@@ -118,8 +118,9 @@ static double largest(weft_dtype dtype)
                                     : 0x1.fffffffffffffp1023;
 }
 
-/* One step: 4 ulp of the computation and half a one of the store. Several: also the rounding of
- * what is between them, which the size of the operands bounds, where they are ordinary numbers. */
+/* One step: 4 ulp for the computation and half an ulp for the store. Several steps: also the
+ * rounding of intermediates, which the size of the operands bounds if these are ordinary numbers.
+ * */
 static bool close_enough(weft_dtype dtype, const weft_tape *tape, const double *operands,
                          double got, double want)
 {
@@ -290,7 +291,7 @@ static void chains_are_their_formulas(void)
     check_all_ops(true);
 }
 
-/* All the formulas parse: an op that lost its text would only be missing above. */
+/* All formulas parse; an op without a formula would just be skipped above. */
 static void every_formula_parses(void)
 {
     for (int k = 0; k < weft__op_table_size; k++) {
@@ -326,7 +327,7 @@ static void check_float_function(weft_tape_code code, cpu_map *map, double bound
         map((const void *[]){x, y}, out, BLOCK, 32);
         for (int i = 0; i < BLOCK; i++) {
             double operands[2] = {x[i], y[i]}, want = weft_tape_eval(&tape, operands);
-            double beyond = 0x1.ffffffp127; /* what rounds to infinity */
+            double beyond = 0x1.ffffffp127; /* results that round to infinity */
             bool same = isnan(want) || isnan(out[i]) ? isnan(want) && isnan(out[i])
                         : fabs(want) >= beyond || isinf(out[i])
                             ? isinf(out[i]) && fabs(want) >= 0x1.fffff8p127

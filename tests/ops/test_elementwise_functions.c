@@ -54,8 +54,8 @@ static void whole_functions_keep_integers(void)
     weft_scope_close(NULL);
 }
 
-/* NumPy's: by the width or more, and by negative numbers, bits are all shifted out; signed numbers
- * keep their sign to the right. */
+/* NumPy's: a shift by the width or more, or by a negative number, shifts all bits out; right shifts
+ * of signed numbers keep the sign. */
 static void shifts_by_the_width_and_more(void)
 {
     static const weft_dtype dtypes[] = {WEFT_UINT8, WEFT_UINT16, WEFT_UINT32, WEFT_UINT64,

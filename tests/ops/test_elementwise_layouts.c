@@ -16,7 +16,7 @@ static uint64_t next_word(void)
     return (state ^ state >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
-/* ---- Conversion, written again from its rules ----------------------------------------------- */
+/* ---- A second implementation of conversion -------------------------------------------------- */
 
 typedef struct number {
     bool whole; /* exactly this integer of 65 bits: magnitude and sign */
@@ -342,7 +342,7 @@ static void fill_sources(weft_dtype dtype)
     memset(&target, 0x5a, sizeof target);
 }
 
-/* Nothing is written beyond the output. */
+/* Checks that nothing is written beyond the output. */
 static void check_end(const weft_tensor *out)
 {
     size_t end = (size_t)weft_tensor_size(out) * weft_dtype_size(out->dtype);
@@ -464,7 +464,7 @@ static void in_place(void)
     }
 }
 
-/* A formula that no op has, of eight operands' worth of steps, with integers that wrap between. */
+/* A formula of eight operands that no op has, whose intermediate integers wrap. */
 static void a_users_formula(void)
 {
     weft_tape tape;

@@ -279,7 +279,7 @@ static void check_call(const char *name, weft_array *(*run)(const call *c), cons
         CHECK_FAIL("%s(%lld, %lld, %lld): %lld elements", name, (long long)c->a, (long long)c->b,
                    (long long)c->c, (long long)weft_size(y));
     } else if (weft_size(y) <= MOST && !(strstr(name, "_pool") && c->a > MOST)) {
-        (void)weft_eval(y); /* an error of an index is as good */
+        (void)weft_eval(y); /* an error about an index is accepted */
     }
     weft_scope_close(NULL);
 }
@@ -312,7 +312,7 @@ static void extreme_integers_give_a_result_or_an_error(void)
     weft_scope_close(NULL);
 }
 
-/* What the functions mean far outside their arrays. */
+/* The meaning of offsets far outside of the array. */
 static void offsets_beyond_the_array_mean_what_they_do_elsewhere(void)
 {
     weft_scope_open();

@@ -125,7 +125,7 @@ static void frequencies_equal_numpy(void)
     golden_close();
 }
 
-/* |y|^2 summed in float64, for the error of a long transform: forth, back, and the difference. */
+/* |y|^2 summed in float64, for the error of a long transform: forward, back, and the difference. */
 static void long_transforms_keep_their_precision(void)
 {
     static const int64_t lengths[] = {65536, 100003, 99225};

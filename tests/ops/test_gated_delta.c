@@ -44,7 +44,7 @@ static int apply(void *context, weft_array *const *in, int n_in, weft_array **ou
     return 2;
 }
 
-/* float32 rounds each of a text's steps, and sums of a few numbers of size 1 within them. */
+/* float32 rounds each step of a sequence, and the sums of a few numbers of size 1 in it. */
 static void values_equal_torch(void)
 {
     static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT64};
@@ -98,7 +98,7 @@ static weft_array *piece(weft_array *const *in, int n, int64_t from, int64_t to,
     return out[0];
 }
 
-/* The state is all that a later piece needs; no state is one of zeros. */
+/* A later piece needs only the state; no state is the same as zeros. */
 static void pieces_make_the_whole(void)
 {
     for (int r = 0; r < N_RULES; r++) {

@@ -205,14 +205,15 @@ static int everything(void *context, weft_array *const *in, int n_in, weft_array
     return 10;
 }
 
-/* With zeros among the factors: one at a place, and two. */
+/* With zeros among the factors: one per position, and two. */
 static void gradients_are_those_of_differences(void)
 {
     static const double numbers[] = {0.5, -1.5, 2, 0, 1.25, 0}, factors[] = {0, 0.75, 0.25, -2};
     weft_scope_open();
     weft_array *in[] = {doubles(numbers, WEFT_DIMS(3, 2)), doubles(factors, WEFT_DIMS(4))};
     CHECK_OK(weft_eval_n(in, 2));
-    /* Differences at ties and at masks' edges mean nothing: without the zeros there. */
+    /* Differences at ties and at edges of masks are meaningless, so here the numbers have no zeros.
+     * */
     CHECK_OK(weft_gradcheck(everything, NULL, in, 2, NULL));
     in[0] = weft_add_scalar(in[0], 0.1);
     CHECK_OK(weft_gradcheck(everything, NULL, in, 2, NULL));

@@ -151,7 +151,7 @@ static void square_matrices(const char *kind)
     weft_eigh(golden_get(named("eigh", kind, "in0")), false, &w, &v);
     golden_check(w, named("eigh", kind, "out0"), close);
     w = weft_eigvals(golden_get(named("eig", kind, "in0")));
-    golden_check(w, named("eig", kind, "out0"), 5e-5); /* complex64 whatever the input */
+    golden_check(w, named("eig", kind, "out0"), 5e-5); /* complex64 for every input dtype */
     weft_array *a = golden_get(named("solve", kind, "in0"));
     weft_array *b = golden_get(named("solve", kind, "in1"));
     golden_check(weft_solve(a, b), named("solve", kind, "out0"), 100 * tolerance(a));
@@ -178,7 +178,7 @@ static void systems_and_eigenvalues_equal_numpy(void)
 
 /* ---- what factors reconstruct --------------------------------------------------------------- */
 
-/* Evaluated by name, so that it can be used again and again. */
+/* Evaluated by name, so that it stays readable. */
 static weft_array *ready(weft_array *x)
 {
     CHECK_OK(weft_eval(x));
@@ -193,7 +193,7 @@ static weft_array *random_matrices(int64_t m, int64_t n, weft_dtype dtype, uint6
     return ready(weft_astype(x, dtype));
 }
 
-/* |x - y| in the largest element, over |y|'s, in units of n epsilon. */
+/* The largest |x - y| relative to the largest |y|, in units of n epsilon. */
 static void hold_close(weft_array *x, weft_array *y, int64_t n, double units, const char *what)
 {
     CHECK_OK(weft_eval_n((weft_array *[]){x, y}, 2));
@@ -396,7 +396,7 @@ static void compositions_have_derivatives(void)
 
 /* ---- OpenBLAS ------------------------------------------------------------------------------- */
 
-/* A program that calls OpenBLAS itself keeps the number of threads that it has set. */
+/* A program that calls OpenBLAS itself keeps its own number of threads. */
 static void threads_of_the_program_stay(void)
 {
     const int before = openblas_get_num_threads();

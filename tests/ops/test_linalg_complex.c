@@ -7,7 +7,7 @@
 #include "tests/support/golden.h"
 #include "weft/weft.h"
 
-/* sum of (1, 2, ...) |x|^2: every element counts in its own way, and no phase does. */
+/* sum of (1, 2, ...) |x|^2: every element has its own weight, and phases do not matter. */
 static weft_array *weigh(weft_array *x)
 {
     weft_array *c = weft_arange(1, (double)weft_size(x) + 1, 1, WEFT_FLOAT32);
@@ -146,7 +146,7 @@ static void gradients_equal_pytorch(void)
         golden_check(weft_real(value), tensor, 2e-5);
         for (int k = 0; k < cases[i].n; k++) {
             snprintf(tensor, sizeof tensor, "grad_%s/out%d", cases[i].name, k + 1);
-            /* complex64, and the inverse of these matrices' gaps. */
+            /* The rounding of complex64 divided by the gaps of these matrices. */
             golden_check(grads[k], tensor, 2e-4);
         }
         weft_scope_close(NULL);

@@ -79,7 +79,7 @@ static void check_values(const sum *s, const char *label, weft_array *y, weft_ar
                 CHECK_OK(weft_read(want, WEFT_FLOAT64, exact, n)) &&
                 CHECK_OK(weft_read(magnitude, WEFT_FLOAT64, all, n));
     for (int64_t i = 0; i < n && fine; i++) {
-        /* Float32 sums of `terms` products, whose errors are as good as independent, rounded. */
+        /* Float32 sums of `terms` products with practically independent errors, then rounded. */
         const double bound =
             sqrt(terms) * 0x1p-24 * all[i] + 1.01 * rounding(s->y) * fabs(exact[i]) + 0x1p-25;
         fine = check_that(fabs(got[i] - exact[i]) <= bound, __FILE__, __LINE__,

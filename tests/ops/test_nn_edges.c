@@ -71,7 +71,8 @@ static int attention_sum(void *context, weft_array *const *in, int n_in, weft_ar
     return 1;
 }
 
-/* One query sees nothing by the mask, in both kinds of mask: zeros, and zeros in all gradients. */
+/* The mask hides every key from one query: zeros, and zeros in all gradients. Both kinds of mask.
+ * */
 static void a_query_without_visible_keys(void)
 {
     static const weft_dtype kinds[] = {WEFT_BOOL, WEFT_FLOAT32};
@@ -201,7 +202,7 @@ static void a_tied_gradient_is_added_in_place(void)
     weft_scope_close(NULL);
 }
 
-/* Classes beyond the largest number of the targets' dtype are not targets. */
+/* Classes beyond the range of the targets' dtype cannot be targets. */
 static void narrow_targets_name_the_first_classes(void)
 {
     enum { N = 4, V = 600 };
@@ -336,7 +337,7 @@ static void frequencies_are_those_of_transformers(void)
         strcat(name, c->name);
         CHECK_EQ_INT(weft_dtype_of(f), WEFT_FLOAT32);
         arrays_check(f, name, 2e-7, c->name);
-        /* an absolute bound says little about the slow ones: their ratio */
+        /* slow frequencies are too small for an absolute bound */
         const double *expected = arrays_find(name, &n);
         float last;
         CHECK_OK(weft_read(weft_slice_axis(f, 0, n - 1, n), WEFT_FLOAT32, &last, 1));

@@ -8,7 +8,7 @@
 #include "weft/ops.h"
 #include "weft/transforms.h"
 
-/* ---- Functions of float arrays, the rest in a context --------------------------------------- */
+/* ---- Functions of float arrays; other inputs are in the context ----------------------------- */
 
 static int linear(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {

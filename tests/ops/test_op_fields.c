@@ -1,6 +1,6 @@
 /* tests/ops/test_op_fields.c -- fields of op literals that let compiled functions omit ops:
- * commutative, neutral, is_identity, passes_through. Every op of the table that promises something
- * is held to it, bit for bit. */
+ * commutative, neutral, is_identity, passes_through. Every promise of the table is checked bit for
+ * bit. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 static const double specials[] = {0, -0.0, 1, -1, 2.5, -3, 100, INFINITY, -INFINITY, NAN};
 enum { N = sizeof specials / sizeof *specials };
 
-/* The specials as rows or as columns of an N x N array; integers get the finite ones. */
+/* The special values as rows or as columns of an N x N array; integers get the finite values. */
 static weft_array *grid(weft_dtype dtype, bool columns)
 {
     double values[N * N];
@@ -158,7 +158,7 @@ static void identities_change_nothing(void)
     CHECK(promised > 0);
 }
 
-/* Parameters that leave the shape as it is, whether or not they leave the elements there. */
+/* Parameters that keep the shape; some of them move elements. */
 static void identity_depends_on_parameters(void)
 {
     const weft_transpose_params straight = {WEFT_DIMS(0, 1)}, turned = {WEFT_DIMS(1, 0)};

@@ -21,8 +21,8 @@ static int checked;
 
 static weft_device *tested; /* the thread's default when the suite starts */
 
-/* WEFT_TEST_PIECE=I/N: only ops I, I + N, ... of the table, so that a driver which does not bear
- * long runs gets short ones. WEFT_TEST_OPS: only these, with commas around each (",sum,mean,"). */
+/* WEFT_TEST_PIECE=I/N: only ops I, I + N, ... of the table, for drivers that fail in long runs.
+ * WEFT_TEST_OPS: only these, with commas around each (",sum,mean,"). */
 static bool is_chosen(int i)
 {
     const char *piece = getenv("WEFT_TEST_PIECE"), *chosen = getenv("WEFT_TEST_OPS");
@@ -38,7 +38,7 @@ static bool is_whole(void)
     return !getenv("WEFT_TEST_PIECE") && !getenv("WEFT_TEST_OPS");
 }
 
-/* What did not run by a kernel of the device, for a person to read. */
+/* Prints the ops that did not run by a kernel of the device. */
 static void tell_fallbacks(const char *label)
 {
     weft_counts c = weft_device_counts(tested);
@@ -188,7 +188,7 @@ static void find_arguments(case_subject *s, weft_dtype dtype, weft_array **argum
     }
 }
 
-/* Differences of 1e-6 are lost in an output of less precision. */
+/* An output of lower precision would lose differences of 1e-6. */
 static bool in_float64(weft_array *const *out, int n)
 {
     for (int i = 0; i < n; i++) {

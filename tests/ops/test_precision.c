@@ -14,7 +14,7 @@ enum { ROWS = 2 };
 static const int64_t sizes[] = {1, 7, 1000, 4097, 100000};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* ROWS rows of n numbers that the dtype has, mostly positive: what small accumulators lose. */
+/* ROWS rows of n numbers of the dtype, mostly positive, whose sums need a wide accumulator. */
 typedef struct sample {
     weft_dtype dtype;
     int64_t n;
@@ -50,8 +50,8 @@ static double unit_at(weft_dtype dtype, double value)
     return ldexp(1, (exponent > least ? exponent : least) - digits);
 }
 
-/* n elements against what they should be; magnitudes[i]: the terms' sum of element i, of `terms`
- * terms. */
+/* Compares n elements with the expected ones; magnitudes[i]: the sum of the magnitudes of element
+ * i's `terms` terms. */
 static void expect(weft_array *actual, const double *expected, const double *magnitudes, int64_t n,
                    double terms, const char *label)
 {
@@ -111,7 +111,7 @@ static void reductions(const sample *s)
     expect(weft_mean(columns, WEFT_DIMS(0), false), mean, average, ROWS, n, "mean of columns");
 }
 
-/* ---- what has as many results as elements --------------------------------------------------- */
+/* ---- scans, softmax and norms --------------------------------------------------------------- */
 
 typedef struct results {
     double *y, *magnitude;
@@ -201,7 +201,7 @@ static void products(const sample *s)
     expect(weft_linear(s->a, s->a, NULL), y, size, ROWS * ROWS, n, "linear");
 }
 
-/* The definitions are tried once, beside the CPU. */
+/* The definitions are tested once, with the CPU. */
 static int ways(void)
 {
     return weft_default_device() == weft_device_get("cpu") ? 2 : 1;

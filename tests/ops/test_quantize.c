@@ -161,8 +161,8 @@ static void float8(void)
     golden_close();
 }
 
-/* NaN, infinities and magnitudes at the ends: nothing but the group is touched, and what can be
- * said is. */
+/* NaN, infinities and extreme magnitudes change only their own group; infinities stay infinite or
+ * become the largest number of the mode. */
 static void extremes(void)
 {
     static const double odd[] = {NAN, INFINITY, -INFINITY, 3e38, 1e-45, 1e-40};
@@ -249,7 +249,7 @@ static void encodings_are_the_tensors(void)
     }
 }
 
-/* Reads both in float64: the root of the mean square of the difference over that of b. */
+/* Reads both in float64: the RMS of the difference relative to the RMS of b. */
 static double rms_error(weft_array *a, weft_array *b)
 {
     int64_t n = weft_size(b);
@@ -518,7 +518,7 @@ static void bad_arguments_are_refused(void)
         "unsupported for the affine mode");
 }
 
-/* What needs nothing and what is empty. */
+/* Matrices without elements. */
 static void empty_matrices(void)
 {
     weft_array *q[3], *w = ready(weft_zeros(WEFT_DIMS(0, 64), WEFT_FLOAT32));

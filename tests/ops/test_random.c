@@ -135,7 +135,7 @@ static void uniform_is_the_words_over_2_to_the_32(void)
     weft_scope_close(NULL);
 }
 
-/* Rounding must not reach the upper end: in bfloat16 it would, once in 256 draws. */
+/* Rounding must not reach the upper bound; plain rounding to bfloat16 would, once in 256 draws. */
 static void uniform_stays_below_high(void)
 {
     static const weft_dtype dtypes[] = {WEFT_FLOAT16, WEFT_BFLOAT16, WEFT_FLOAT32, WEFT_FLOAT64};
@@ -165,7 +165,7 @@ static void uniform_stays_below_high(void)
     weft_scope_close(NULL);
 }
 
-/* The distribution function turns normal numbers back into the uniform ones they come from. */
+/* The distribution function maps normal numbers back to the uniform numbers they come from. */
 static void normal_inverts_the_error_function(void)
 {
     weft_scope_open();
@@ -230,7 +230,7 @@ static void bernoulli_and_categorical_have_their_frequencies(void)
     weft_scope_close(NULL);
 }
 
-/* With a key for each row a row has the draw that its key gives alone. */
+/* With a key for each row, a row has the same draw as its key alone. */
 static void categorical_takes_a_key_for_each_row(void)
 {
     enum { B = 7, V = 1001 };

@@ -1,5 +1,5 @@
 /* tests/ops/test_reduce.c -- reductions, softmax, running sums and sorting against plain loops, for
- * sizes and layouts that the CPU's kernels treat differently; and their other guarantees. */
+ * sizes and layouts with different CPU kernels; and their other guarantees. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "weft/ops.h"
 #include "weft/transforms.h"
 
-/* An array with the elements that it will have, in row-major order. */
+/* An array, and its elements in row-major order. */
 typedef struct sample {
     weft_array *a;
     weft_dims shape;
@@ -331,7 +331,7 @@ static void softmax_of_extremes(void)
     CHECK_OK(weft_read(weft_softmax(a, -1), WEFT_FLOAT32, y, 6));
     CHECK_CLOSE(y[0], 1 / (1 + exp(1)), 1e-6);
     CHECK_CLOSE(y[2], 0, 0);
-    CHECK(isnan(y[3])); /* nothing to normalise, as in NumPy */
+    CHECK(isnan(y[3])); /* nothing to normalize, as in NumPy */
     CHECK_OK(weft_read(weft_logsumexp(a, WEFT_DIMS(-1), false), WEFT_FLOAT32, y, 2));
     CHECK_CLOSE(y[0], 1001 + log(1 + exp(-1)), 1e-4);
     CHECK_CLOSE(y[1], -INFINITY, 0);
@@ -376,7 +376,7 @@ static void running_sums_agree_with_loops(void)
 
 static void sort_row(const double *x, int64_t n, double *sorted, double *places)
 {
-    for (int64_t i = 0; i < n; i++) { /* by counting what stands before */
+    for (int64_t i = 0; i < n; i++) { /* by counting smaller elements */
         int64_t rank = 0;
         for (int64_t j = 0; j < n; j++) {
             bool before = x[j] < x[i] || (isnan(x[i]) && !isnan(x[j]));

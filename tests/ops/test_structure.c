@@ -334,7 +334,7 @@ static void embedding_gradients_add_up_in_more_bits(void)
     weft_scope_close(NULL);
 }
 
-/* Many rows at few places, against a loop in index order. */
+/* Many rows added at few indices, against a loop in index order. */
 static void scattered_values_add_up(void)
 {
     enum { PLACES = 7, ROWS = 500, WIDTH = 600 };

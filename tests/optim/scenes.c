@@ -59,7 +59,7 @@ const run runs[] = {
     {"adamw", &weft_optim_adamw, NULL, 0.01},
     {"adamw_corrected", &weft_optim_adamw,
      OPTIONS(adamw, .weight_decay = 0.1, .bias_correction = true), 0.02},
-    {"adamw", &weft_optim_adamw8bit, NULL, 0.01}, /* of so few elements it is AdamW */
+    {"adamw", &weft_optim_adamw8bit, NULL, 0.01}, /* with so few elements it is AdamW */
     {"adamax_corrected", &weft_optim_adamax,
      OPTIONS(adamax, .beta1 = 0.85, .beta2 = 0.99, .eps = 1e-14, .bias_correction = true), 0.02},
     {"adamax", &weft_optim_adamax, NULL, 0.02},

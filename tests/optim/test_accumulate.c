@@ -20,7 +20,7 @@ static bool same(weft_array *a, weft_array *b)
     return equal;
 }
 
-/* One call, or, for t the first of PARTS, an update with the sum that is made here. */
+/* One call; or, if t is the first of PARTS, an update with the sum computed here. */
 static void call(weft_optim *o, int t, weft_dtype dtype, bool whole)
 {
     weft_array *sum[SCENE_PARAMETERS], *more[SCENE_PARAMETERS];
@@ -35,7 +35,7 @@ static void call(weft_optim *o, int t, weft_dtype dtype, bool whole)
     weft_scope_close(NULL);
 }
 
-/* Between updates nothing but the sums moves; the third call is the update with them. */
+/* Between updates only the sums change; the third call is the update with them. */
 static void against_sums(const run *r, weft_dtype dtype)
 {
     const weft_optim_group group = {
@@ -191,7 +191,7 @@ static void sums_are_state(void)
     golden_close();
 }
 
-/* NULL adds nothing; an error changes nothing; what is refused. */
+/* NULL adds nothing; an error changes nothing; refused input. */
 static void edges(void)
 {
     if (!golden_open("optim/optimizers"))

@@ -36,7 +36,7 @@ static void run(step *s)
     CHECK_OK(weft_eval_n(s->out, OUTPUTS));
 }
 
-/* The number that random bits below 2^16 make of x: its bits. */
+/* The bits of x rounded with the given random bits below 2^16. */
 static uint32_t expected_bits(float x, uint32_t random)
 {
     uint32_t all;
@@ -290,8 +290,8 @@ static void updates_are_those_in_float64_rounded(void)
     weft_scope_close(NULL);
 }
 
-/* A scheduled number goes through array functions instead of the fused op: the same but where a
- * sum's last bit decides. */
+/* A scheduled number is computed by array functions instead of the fused op: the same results,
+ * except where the last bit of a sum decides. */
 static void the_fused_op_does_what_the_formula_does(void)
 {
     weft_rate *rate = weft_rate_constant(0.9);
@@ -311,7 +311,7 @@ static void the_fused_op_does_what_the_formula_does(void)
     weft_scope_close(NULL);
 }
 
-/* Of other parameters there may be other sizes, or no gradients; the index alone counts. */
+/* Other parameters may have other sizes or no gradients: only the index matters. */
 static void random_bits_follow_seed_update_and_parameter(void)
 {
     enum { N = 3, RUNS = 4 };

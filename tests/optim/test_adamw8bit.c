@@ -68,7 +68,7 @@ static weft_array *state_of(const subject *s, const char *name)
     return weft_error_array("no state %s", name);
 }
 
-/* Codes that are not the golden ones; all are next to them. */
+/* The number of codes that differ from the golden ones; these must be adjacent codes. */
 static int count_other(weft_array *codes, const char *tensor)
 {
     static uint8_t a[SIZE], b[SIZE];
@@ -96,7 +96,7 @@ static weft_array *start(void)
     return weft_to(golden_as("start", WEFT_FLOAT32), weft_default_device());
 }
 
-/* A value in the middle of two codes gets the other one where sums round otherwise. */
+/* A value midway between two codes may get the other code if sums round differently. */
 static void codes_are_the_nearest(void)
 {
     subject s;
@@ -121,7 +121,7 @@ static void codes_are_the_nearest(void)
     golden_close();
 }
 
-/* Of steps that add up to 0.04 on average. */
+/* For steps that add up to 0.04 on average. */
 static void updates_are_nearly_those_of_bitsandbytes_and_adamw(void)
 {
     static const struct {
@@ -222,8 +222,8 @@ static void a_saved_state_continues_with_the_same_bytes(void)
     golden_close();
 }
 
-/* A scheduled number goes through array functions instead of the fused op: the same but for values
- * in the middle of two codes, where sums round otherwise. */
+/* A scheduled number is computed by array functions instead of the fused op: the same results,
+ * except for values midway between two codes if sums round differently. */
 static void the_fused_op_does_what_the_formula_does(void)
 {
     static char path[] = "w";

@@ -94,7 +94,7 @@ static weft_status new_adamw(weft_array **slot, double lr, const weft_optim_adam
     return weft_optim_new(&slots, &group, 1, out);
 }
 
-/* What is remembered under a name; NULL: nothing. */
+/* The state of that name; NULL if there is none. */
 static weft_array *state_of(weft_optim *o, const char *name)
 {
     int n;
@@ -144,8 +144,8 @@ static void clipping_scales_by_the_global_norm(void)
     follow_reference(WEFT_FLOAT32, 1e9, 2e-6);
 }
 
-/* Twelve updates of about 0.02 are below bfloat16's resolution at 3: without the master copy they
- * would be lost or add up to something else. */
+/* Twelve updates of about 0.02 are at bfloat16's resolution near 3: without the master copy they
+ * would be lost or add up to another sum. */
 static void bfloat16_is_the_rounded_master(void)
 {
     follow_reference(WEFT_BFLOAT16, 0, 8e-3);
@@ -291,7 +291,7 @@ static weft_optim *optimizer_of(const run *r, const scene *s)
     return o;
 }
 
-/* All parameters and states, as one sum of squares and the bytes' hash. */
+/* The sum of squares and the hash of the bytes of all parameters and states. */
 static uint64_t fingerprint(weft_optim *o)
 {
     int n;
@@ -371,7 +371,7 @@ static void steps_that_are_not_finite_change_nothing_in_any_type(void)
     }
 }
 
-/* A factor of zero moves nothing but the states. */
+/* A factor of zero changes only the states. */
 static void the_factor_scales_the_rate(void)
 {
     const double g[N] = {1, -1, 1, 1, -1};

@@ -253,7 +253,7 @@ static void sixteen_bits_do_not_stagnate(void)
     }
 }
 
-/* Whatever the parameter's dtype, the master copy goes the way of a float32 parameter. */
+/* For every dtype of the parameter, the master copy has the values of a float32 parameter. */
 static void a_master_copy_is_a_float32_parameter(void)
 {
     if (!golden_open("optim/optimizers"))
@@ -291,7 +291,7 @@ static void a_master_copy_is_a_float32_parameter(void)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* Ten updates in one go, and five, a file, a new optimizer, five. */
+/* Ten updates at once; and five, a file, a new optimizer, and five more. */
 static void continue_run(const run *r, weft_dtype dtype)
 {
     const weft_optim_group group = {
@@ -375,7 +375,7 @@ static void a_state_that_does_not_fit_changes_nothing(void)
     golden_close();
 }
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- refused input -------------------------------------------------------------------------- */
 
 static void expect_refusal(const scene *s, const weft_optim_group *group, const char *part)
 {
@@ -463,7 +463,8 @@ static void bad_gradients_change_nothing(void)
     golden_close();
 }
 
-/* Allocations of an update fail one by one: what fails changes nothing, and then it works. */
+/* Allocations of an update fail one by one: a failed update changes nothing, and a repeated one
+ * succeeds. */
 static void an_update_without_memory_changes_nothing(void)
 {
     const weft_optim_group group = {.type = &weft_optim_adafactor};
@@ -557,7 +558,7 @@ static void clipping(void)
     weft_array *g[] = {weft_from_data((const float[]){3, 0}, WEFT_FLOAT32, WEFT_DIMS(2)), NULL,
                        weft_full(WEFT_SCALAR, -4, WEFT_BFLOAT16)};
     weft_array *out[3];
-    CHECK_OK(weft_eval(g[2])); /* or the first norm would use it up */
+    CHECK_OK(weft_eval(g[2])); /* or the first norm would consume it */
     CHECK_CLOSE(weft_item(weft_clip_grad_norm(g, 3, 1, out)), 5, 1e-6);
     float values[2];
     CHECK_OK(weft_read(out[0], WEFT_FLOAT32, values, 2));

@@ -188,8 +188,8 @@ static void check_equal(weft_array *a, weft_array *b, double tolerance, const ch
     weft_scope_close(NULL);
 }
 
-/* 20 compiled steps with a rate that varies, beside as many plain ones. Chains that are fused are
- * computed in one go, which may round otherwise: hence a tolerance. */
+/* 20 compiled steps with a varying rate against as many plain ones. Fused chains may round
+ * differently: hence a tolerance. */
 static void train_both(const char *name, const weft_optim_group *group, weft_dtype dtype,
                        double tolerance)
 {

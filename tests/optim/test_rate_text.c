@@ -149,7 +149,7 @@ static void options_are_set_by_name(void)
     CHECK_CLOSE(a.beta1, 0.5, 0);
     CHECK_CLOSE(a.beta2, 0.95, 0);
     CHECK(a.bias_correction);
-    CHECK(a.weight_decay < 0); /* none, where zero is the default */
+    CHECK(a.weight_decay < 0); /* none, although zero is the default */
     weft_optim_muon_options m = {0};
     CHECK_OK(weft_optim_options_parse(&weft_optim_muon, "ns_steps=7,no_nesterov=false", &m));
     CHECK_EQ_INT(m.ns_steps, 7);

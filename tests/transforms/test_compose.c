@@ -18,7 +18,7 @@ static weft_array *at(weft_array *x, int64_t i)
 
 /* ---- functions ------------------------------------------------------------------------------ */
 
-/* A small network with attention's ingredients: x (4, 3), w (3, 3), g (3) -> scalar. */
+/* A small network with the ops of attention: x (4, 3), w (3, 3), g (3) -> scalar. */
 static weft_array *net(void *context, weft_array *const *in, int n_in)
 {
     (void)context, (void)n_in;
@@ -300,7 +300,7 @@ static void maps_nest(void)
     weft_scope_close(NULL);
 }
 
-/* ---- what does not depend on the batch, and what is refused --------------------------------- */
+/* ---- results independent of the batch, and refused input ------------------------------------ */
 
 static int partly(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {

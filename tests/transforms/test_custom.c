@@ -13,7 +13,7 @@
 /* ---- custom: y = x w, z = sum(sin(y)) ------------------------------------------------------- */
 
 static int vjp_calls, jvp_calls, vmap_calls;
-static double twist; /* on every rule: derivatives that are not those of the function */
+static double twist; /* factor of every rule; other than 1: the derivatives are wrong */
 
 static int product(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
@@ -109,7 +109,8 @@ static void custom_rules_compose(void)
     CHECK(vjp_calls > 0 && jvp_calls > 0 && vmap_calls > 0);
 }
 
-/* With rules that are wrong by a factor everything is wrong by the factor: they are what counts. */
+/* Rules that are wrong by a factor make every derivative wrong by the factor: so the rules are
+ * used. */
 static void custom_rules_replace_derived_ones(void)
 {
     const weft_custom_rules *all[] = {&by_vjp, &by_jvp};
@@ -161,7 +162,7 @@ static void custom_refuses_too_many_results(void)
     weft_scope_close(NULL);
 }
 
-/* ---- what checkpoints keep ------------------------------------------------------------------ */
+/* ---- results that checkpoints keep ---------------------------------------------------------- */
 
 static int layer(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {

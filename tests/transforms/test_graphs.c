@@ -35,7 +35,7 @@ static double uniform(uint64_t *state)
 typedef struct graph {
     uint64_t seed;
     bool one_by_one;  /* each step's results are evaluated and become leaves */
-    bool checkpoints; /* steps that can be one are a checkpoint */
+    bool checkpoints; /* steps are checkpoints where possible */
     weft_status status;
 } graph;
 
@@ -91,8 +91,7 @@ static void rungs_jvp(void *context, weft_array *const *in, int n_in, weft_array
     out[1] = weft_add(weft_multiply(out[0], in[1]), weft_multiply(outs[0], tangents[1]));
 }
 
-/* Reads outputs of a node outside, of which `context` is the first, of one inside, and its
- * arguments. */
+/* Reads outputs of a node outside (`context` is its first), of a node inside, and its arguments. */
 static int captures(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_array *node = context, *inner[] = {in[0], weft_pick(node, 2)};
@@ -211,7 +210,7 @@ static int make_step(step_kind kind, const graph *g, weft_array *a, weft_array *
 
 /* ---- graphs --------------------------------------------------------------------------------- */
 
-/* The array's elements as an array from data; the batch of vmap never comes here. */
+/* The array's elements as an array from data; never called inside vmap. */
 static weft_array *leaf_of(graph *g, weft_array *a)
 {
     double values[SIZE];
@@ -266,7 +265,7 @@ static void arrays_of(const double *values, weft_array **out)
 /* Differences of order 4 at steps of 1e-4 round to about 1e-11 of the values, and the graphs
  * multiply few large slopes. */
 static const double differences = 1e-9;
-static int n_kinks; /* graphs that are not smooth where they are looked at */
+static int n_kinks; /* graphs that are not smooth at x */
 
 /* The results of a graph at x, op by op. */
 static bool reference(uint64_t seed, const double *x, double *out)

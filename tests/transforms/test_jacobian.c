@@ -36,7 +36,7 @@ static bool inputs(weft_array *in[3])
 typedef weft_status jacobian_of(weft_function *fn, void *context, weft_array *const *in, int n_in,
                                 weft_array **outs, int n_out, weft_array **jacobians);
 
-/* Few operations on numbers around 1. */
+/* Rounding of few operations on numbers around 1. */
 static void against_jax(void)
 {
     jacobian_of *const ways[] = {weft_jacobian, weft_jacobian_forward};

@@ -220,7 +220,8 @@ static void checkpointing_changes_memory_and_nothing_else(void)
     weft_scope_close(NULL);
 }
 
-/* sum(e^2x + e^x), with an evaluation in the middle that would spend e^x outside a gradient. */
+/* sum(e^2x + e^x), with an evaluation in the middle that would consume e^x outside of a gradient.
+ * */
 static weft_array *evaluates_inside(void *context, weft_array *const *in, int n_in)
 {
     (void)n_in;
@@ -244,7 +245,7 @@ static void evaluating_inside_a_gradient_consumes_nothing(void)
     weft_scope_close(NULL);
 }
 
-/* ---- gradcheck finds what is wrong ---------------------------------------------------------- */
+/* ---- errors that gradcheck finds ------------------------------------------------------------ */
 
 static weft_array *wrong_partial(weft_array *node, int i)
 {
