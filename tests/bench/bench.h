@@ -1,5 +1,5 @@
-/* tests/bench/bench.h -- shared by the benchmarks: the time, the median of several rounds, and
- * exiting with the library's message. */
+/* tests/bench/bench.h -- shared by the benchmarks: time, medians of rounds, and exiting with the
+ * library's message. */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
 

@@ -59,7 +59,7 @@ static product measure_product(int kind, int rows, int rounds)
     weft_array *w = made(kind);
     weft_array *x = weft_random_normal(NULL, WEFT_DIMS(rows, WIDTH), 0, 1, WEFT_FLOAT32);
     check(weft_eval(x));
-    for (int r = -1; r < rounds; r++) { /* the first is not counted */
+    for (int r = -1; r < rounds; r++) { /* not counted: the first round */
         exact[r < 0 ? 0 : r] = rate(x, w, false);
         if (kind >= FIRST_ENCODED)
             int8[r < 0 ? 0 : r] = rate(x, w, true);

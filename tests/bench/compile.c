@@ -197,7 +197,7 @@ static void compare(subject *s, double budget)
         exit(1);
     }
     measured plain = {.best = 1e9}, fast = {.best = 1e9};
-    for (int i = 0; i < 4; i++) { /* in turns: other programs come and go */
+    for (int i = 0; i < 4; i++) { /* alternately, since the load of the machine varies */
         measured a = measure(c, s, false, budget / 4), b = measure(c, s, true, budget / 4);
         plain = a.best < plain.best ? a : plain;
         fast = b.best < fast.best ? b : fast;
@@ -244,8 +244,8 @@ static double median_of(double *times)
     return times[LENGTHS / 2];
 }
 
-/* A block at many lengths: the first call of each, which traces and plans, and a later one. The
- * medians of the fastest of three calls as a graph beside them. */
+/* A block at many lengths: the first call of each, which traces and plans, and a later one. Printed
+ * with the medians of the fastest of three calls as graphs. */
 static void lengths(int64_t E)
 {
     subject s = {.name = "block"};

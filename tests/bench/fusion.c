@@ -33,7 +33,7 @@ static void *copy_piece(void *context)
     return NULL;
 }
 
-/* From when all threads are there. */
+/* The time from when all threads have started. */
 static double time_memcpy(char *to, const char *from, size_t bytes, int threads)
 {
     pthread_t ids[THREADS_MAX];
@@ -99,7 +99,7 @@ static double time_chain(weft_array *x, weft_array *const *numbers, int ops, boo
 
 typedef struct cost {
     double seconds;
-    int64_t bytes; /* at the peak, beside what was there */
+    int64_t bytes; /* peak bytes beyond those before */
 } cost;
 
 /* The mean of (x - y)^2, of all or of each column; the squares are stored when `apart`. */

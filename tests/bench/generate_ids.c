@@ -1,6 +1,6 @@
 /* tests/bench/generate_ids.c -- for bridge.py: generate_ids BACKEND MODEL MOST CANCEL ID...: the
- * ids that an engine generates greedily after the given ones. With CANCEL above 0 another thread
- * cancels when so many have come. Prints the ids, and why it ended. */
+ * ids that an engine generates greedily after the given ones. If CANCEL is above 0, another thread
+ * cancels after that many ids. Prints the ids, and why it ended. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

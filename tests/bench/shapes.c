@@ -10,13 +10,12 @@
  * sequences decoded together, or another number; tokens/s of all); with -4 or 4 after it (lora4,
  * batch16-4): of linears in 4 bits, with k after it (lorak): of a GGUF file in Q4_K, with q: in
  * Q8_0. LoRA: rank 16 on all linears. Training: 4 x 1,024 tokens, or others as in
- * checkpoint:1x16384, or with more micro-batches an update as in lora:8x4x1024; the median of
- * steps 3 to 8 (with more than 8,192 tokens in a micro-batch 3 to 5, with more than 65,536 the
- * first). Prefill: 4,096 tokens, the median of 3 after one. Decoding: 128 tokens. With
- * "stream", weights are in host memory and copied for each use, with stream4 those of all but 4
- * layers. DEVICE may be a list such as vulkan,vulkan:1, over which the layers are spread. With
- * "profile", a step more of each is profiled by op.
- */
+ * checkpoint:1x16384, or with more micro-batches an update as in lora:8x4x1024; the median of steps
+ * 3 to 8 (with more than 8,192 tokens in a micro-batch 3 to 5, with more than 65,536 the first).
+ * Prefill: 4,096 tokens, the median of 3 after one. Decoding: 128 tokens. With "stream", weights
+ * are in host memory and copied for each use, with stream4 those of all but 4 layers. DEVICE may be
+ * a list such as vulkan,vulkan:1, over which the layers are spread. With "profile", one more step
+ * of each is profiled by op. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +71,7 @@ static int n_devices;
 static bool profiled, streams;
 static int64_t resident; /* layers, of a model whose weights are streamed */
 
-/* Linears, also of experts, but the one that gives logits. */
+/* All linears, including experts, except the head. */
 static bool is_inner(void *context, const char *path, const weft_module *m)
 {
     (void)context;
@@ -123,7 +122,7 @@ static weft_model *through_folder(weft_model *model)
     return loaded;
 }
 
-/* what: its last character before sizes says how linears are stored. */
+/* The last character of `what` in front of the sizes selects how linears are stored. */
 static weft_model *make(const char *name, const char *what)
 {
     const size_t end = strcspn(what, ":");

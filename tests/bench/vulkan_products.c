@@ -14,7 +14,7 @@
 #include "weft/ops.h"
 #include "weft/quantize.h"
 
-enum { RUNS = 7, MOST = 64, CACHE = 200 << 20 }; /* bytes of weights that no cache holds */
+enum { RUNS = 7, MOST = 64, CACHE = 200 << 20 }; /* bytes of weights: more than any cache holds */
 
 static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT16, WEFT_BFLOAT16};
 static weft_device *device;
@@ -144,7 +144,7 @@ static void all_matrices(weft_dtype dtype)
 
 enum { TOKENS = 4096, CHOSEN = 4, EXPERTS = 32 };
 
-static weft_array *token_of, *expert_of; /* for each of the TOKENS CHOSEN items */
+static weft_array *token_of, *expert_of; /* for each of the TOKENS * CHOSEN items */
 
 static weft_array *experts_nt(weft_array *x, weft_array *w)
 {
@@ -277,7 +277,7 @@ static double measure_chain(const work *k)
     return times[RUNS / 2];
 }
 
-/* Work for the device until its clock has risen, which falls while the host encodes weights. */
+/* Keeps the device busy until its clock has risen; it falls while the host encodes weights. */
 static void warm(const work *k)
 {
     const double end = seconds() + 0.3;

@@ -89,7 +89,7 @@ static void put_array(FILE *out, int depth)
     fputs("}", out);
 }
 
-/* Elements that differ, out of a few. */
+/* Distinct elements out of a few. */
 static void put_set(FILE *out)
 {
     fputs("{\"type\":\"array\",\"uniqueItems\":true,\"items\":", out);

@@ -492,8 +492,8 @@ static void masks_agree_with_accepting_each_token(void)
     free(allowed);
 }
 
-/* Places that differ in their blanks alone have masks of their own, also where several alternatives
- * are open. */
+/* States that differ only in their whitespace have separate masks, also with several open
+ * alternatives. */
 static void masks_are_kept_apart(void)
 {
     static const char schema[] =
@@ -524,7 +524,7 @@ static void masks_are_kept_apart(void)
     weft_constraint_free(c);
 }
 
-/* Memory of what has been accepted is given back: a long string changes nothing. */
+/* Memory of accepted tokens is freed: a long string takes no more. */
 static void long_documents_stay_small(void)
 {
     weft_constraint *c = open_schema("{\"type\":\"array\",\"items\":{\"type\":\"object\"}}");

@@ -132,7 +132,7 @@ static void long_unions_are_followed(void)
     weft_constraint_free(c);
 }
 
-/* Seconds of this process; what takes time in proportion to the schema takes less than one. */
+/* Seconds of this process; a linear algorithm takes less than one. */
 static double seconds(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;

@@ -214,7 +214,7 @@ static void patterns_have_lengths(void)
     }
 }
 
-/* What the standard does not define is ignored, with a note. */
+/* Keywords that the standard does not define are ignored, with a note. */
 static void annotations_are_noted(void)
 {
     static const struct {
@@ -478,7 +478,7 @@ static void violations_that_cannot_be_followed_are_refused(void)
 static void branches_exclude_each_other(void)
 {
     static const struct {
-        const char *schema, *message; /* with objects that are not open */
+        const char *schema, *message; /* with closed objects */
     } refused[] = {
         {"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"maxLength\":2}]}",
          "schema: oneOf[1]: a value can match this and oneOf[0]"},

@@ -102,7 +102,7 @@ static void compare_values(const char *text, json_object *schema, weft_constrain
     }
 }
 
-/* Whether a schema refers to itself where that says nothing: then no validator is asked. */
+/* Whether a schema refers to itself without descending: then no validator is used. */
 static bool is_endless(const char *text)
 {
     json_object *schema = json_tokener_parse(text), *definitions, *x;
@@ -114,7 +114,7 @@ static bool is_endless(const char *text)
     return endless;
 }
 
-/* Compares values with open objects, as the standard has them; walks also with closed ones. */
+/* Compares values with open objects, as in the standard; walks also with closed ones. */
 static void try_schema(weft_tokenizer *const *tokenizers, int walks, int values, tally *t)
 {
     char *text = random_schema();
@@ -189,7 +189,7 @@ static void random_schemas(void)
            t.walks, t.schemas, t.empty, t.unsupported, t.stuck, t.matching, t.other);
     CHECK_EQ_INT(t.stuck, 0);
     CHECK(t.matching > t.schemas && t.other > t.schemas);
-    /* Those with keywords that would have to be violated. */
+    /* Schemas with keywords that would have to be violated. */
     CHECK(t.unsupported * 3 < t.schemas);
     for (int v = 0; v < WALK_VOCABULARIES; v++)
         weft_tokenizer_free(tokenizers[v]);

@@ -276,8 +276,8 @@ static void constant_outputs_are_folded(void)
 
 enum { THREADS = 4, ROUNDS = 300 };
 
-/* Picks outputs that the main thread keeps, each time in a new scope; returns how many were wrong.
- * */
+/* Picks outputs that the main thread keeps, each time in a new scope; returns how many were
+ * wrong. */
 static void *pick_often(void *node)
 {
     intptr_t wrong = 0;

@@ -60,8 +60,8 @@ static void *ask(void *argument)
     return NULL;
 }
 
-/* If one thread's path is lost, it leaks; if there are two temporary folders, a file is not found.
- * */
+/* If one thread's path is lost, it leaks; if there are two temporary folders, a file is not
+ * found. */
 static void eight_threads_ask_for_paths(void)
 {
     pthread_t threads[THREADS];

@@ -39,7 +39,7 @@ static void sums_of(const cpu_kernels *kernels, const int8_t *q, const uint8_t *
     kernels->int8_block(&block);
 }
 
-/* 32 * 255 * 127 fits what is exact. */
+/* 32 * 255 * 127 is in the exact range. */
 int64_t int8_wrong_sums(const cpu_kernels *kernels, bool with_starts, int largest)
 {
     static int8_t q[M * K];
@@ -70,8 +70,8 @@ int64_t int8_wrong_sums(const cpu_kernels *kernels, bool with_starts, int larges
     return wrong;
 }
 
-/* A row of BLOCKS blocks with a float16 scale of 1 before each, as a weight's codes; weights[k] is
- * what they stand for. */
+/* A row of BLOCKS blocks with a float16 scale of 1 before each, as a weight's codes; weights[k] are
+ * their values. */
 static void make_row(int kind, uint32_t *seed, bool extreme, uint8_t *row, int *weights)
 {
     const int bytes = kind == WEFT_ENCODING_Q8_0 ? TERMS : TERMS / 2;

@@ -164,7 +164,7 @@ bool run_with_guard(const cpu_gemm *g, bool parts)
     if (posix_memalign(&memory, 64, (size_t)bytes + GUARD) != 0)
         exit(1);
     unsigned char *workspace = memory;
-    memset(workspace, 0xff, (size_t)bytes + GUARD); /* NaN to whatever reads before it writes */
+    memset(workspace, 0xff, (size_t)bytes + GUARD); /* NaN for code that reads before it writes */
     bool finite = true;
     if (parts)
         finite = weft__cpu_by_parts.run(g, workspace);

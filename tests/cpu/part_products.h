@@ -8,7 +8,8 @@
 
 enum { SIDES = 2 };
 
-/* One pair of a sum. The parts of an operand are a hint, and its elements have so many. */
+/* One pair of a sum. The parts of an operand are a hint; its elements have exactly that many
+ * parts. */
 typedef struct pair_case {
     int64_t k;
     weft_dtype dtype[SIDES];

@@ -171,7 +171,7 @@ weft_status status_of_row(const char *name, const void *params, const weft_tenso
     if (posix_memalign(&workspace, 64, (size_t)bytes + GUARD) != 0)
         return WEFT_MEMORY;
     memset(workspace, 0xff,
-           (size_t)bytes + GUARD); /* NaN where a kernel reads what it has not written */
+           (size_t)bytes + GUARD); /* NaN for kernels that read elements before they write them */
     call.workspace = workspace;
     weft_status status = row->kernel(&call);
     const unsigned char *guard = (unsigned char *)workspace + bytes;

@@ -330,7 +330,7 @@ static problem make_problem(const attention_case *c, weft_dtype dtype, weft_dtyp
     if (c->mask.n) {
         p.mask = tensor_random(c->float_mask ? dtype : WEFT_BOOL, c->mask, LIE_DENSE, -2, 2, 15);
         int64_t size = weft_tensor_size(&p.mask.t);
-        /* Sparse: some queries see nothing at all. */
+        /* Sparse: some queries see no key. */
         for (int64_t i = 0; !c->float_mask && i < size; i++)
             weft_tensor_set(&p.mask.t, i, i % 7 % 3 == 0 && i % 1000 > 200);
     }
@@ -465,7 +465,7 @@ static void test_dtypes_and_layouts(void)
     }
 }
 
-/* Lengths give the bits that a cut gives, however long the rest is. */
+/* Lengths give the same bits as shorter keys and values, for any length of the rest. */
 static void test_cuts(void)
 {
     attention_case c = {

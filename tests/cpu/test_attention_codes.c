@@ -82,8 +82,8 @@ static void compare(const problem *p, int bits, weft_dtype dtype, double toleran
     weft_scope_close(NULL);
 }
 
-/* Elements are at most 5, and sums of groups are rounded where the other way rounds elements: 1e-5
- * is 2 parts in a million of that. */
+/* Elements are at most 5. One way rounds sums of groups, the other rounds elements: 1e-5 is 2e-6 of
+ * 5. */
 static void codes_are_as_good_as_elements(void)
 {
     for (cpu_isa isa = CPU_BASELINE; isa < CPU_ISA_COUNT; isa++) {

@@ -250,7 +250,7 @@ static void test_threads(void)
 /* ---- Not finite ------------------------------------------------------------------------------ */
 
 /* Whether results are finite where those of float64 are: elements of x are infinite, NaN, or so
- * large that only products with less than 1 are finite. Where scales are applied to sums, an
+ * large that only products with factors below 1 are finite. Where scales are applied to sums, an
  * infinity may be NaN. */
 static void try_not_finite(const weights *w, const char *name, int64_t rows)
 {

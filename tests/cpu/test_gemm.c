@@ -121,7 +121,7 @@ static void test_matmul_broadcast(void)
     }
 }
 
-/* More of B than is packed at a time: columns in passes, and batches in groups. */
+/* More of B than is packed at once: columns in passes, and batches in groups. */
 static void test_matmul_passes(void)
 {
     try_matmul(WEFT_FLOAT32, WEFT_DIMS(25, 3000), WEFT_DIMS(3000, 1500), LIE_DENSE, LIE_TRANSPOSED);
@@ -239,8 +239,8 @@ static void test_threads(void)
 }
 
 /* 16-bit operands have the sums of the same numbers in float32, however their rows are decoded: all
- * at once, as long as they are short enough, or tile by tile. By the driver for float32, since
- * products of bfloat16 parts may be taken for only one of them. */
+ * at once, as long as they are short enough, or tile by tile. Computed by the float32 driver, since
+ * only one of them might use products of bfloat16 parts. */
 static void test_decoding(void)
 {
 #if defined(__x86_64__)

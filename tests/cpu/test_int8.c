@@ -25,7 +25,7 @@ enum {
     TERMS = CPU_INT8_TERMS
 };
 
-/* Any codes, with scales that are normal, for kinds that Weft does not encode. */
+/* Random codes with normal scales, for kinds that Weft does not encode. */
 static weft_array *any_blocks(const weft_encoding *e, weft_dims shape, uint64_t seed)
 {
     const int64_t blocks = shape.at[0] * shape.at[1] / e->block;
@@ -50,7 +50,7 @@ static const weft_encoding *block_type(int t)
     return t == AFFINE_4 || t == AFFINE_8 ? NULL : weft_gguf_encoding(kinds[t]);
 }
 
-/* The weight as kind t encodes it, or any weight of its size. */
+/* The weight encoded as kind t, or a random weight of that kind. */
 static weft_array *encoded(int t, weft_array *w, int64_t group, weft_dtype scale)
 {
     const weft_quantize_options o = {.bits = t == AFFINE_4 ? 4 : 8, .group_size = group};
@@ -124,7 +124,7 @@ enum { ROW_STEP = 1 };
 
 /* ---- Values --------------------------------------------------------------------------------- */
 
-/* Against float64 over the rounded x: what is left are float32 sums over blocks. */
+/* Against float64 over the rounded x: the remaining error is that of float32 sums over blocks. */
 static void check_definition(int t, size s, weft_dtype dtype, bool with_bias)
 {
     weft_scope_open();
@@ -267,15 +267,15 @@ static void threads_do_not_matter(void)
     check_threads(100);
 }
 
-/* ---- What stays exact ----------------------------------------------------------------------- */
+/* ---- Exact products ------------------------------------------------------------------------- */
 
 static bool same(weft_array *a, weft_array *b)
 {
     return weft_item(weft_array_equal(a, b, false)) == 1;
 }
 
-/* Few rows where there is no kernel for them, weights without such kernels, plain weights; and more
- * rows are not. */
+/* Few rows without a kernel for them, weights without such kernels, and plain weights are exact;
+ * more rows are not. */
 static void others_are_exact(void)
 {
     weft_scope_open();
@@ -321,7 +321,7 @@ static void gradients_are_exact(void)
 }
 
 /* Rows with a NaN or an infinity are NaN, rows of zeros and of tiny numbers give the bias, and
- * their neighbours are as they would be without them. */
+ * other rows do not change. */
 static void odd_numbers(void)
 {
     weft_scope_open();

@@ -418,10 +418,10 @@ static void test_linear_cross_entropy(void)
                       LIE_DENSE);
 }
 
-/* Gradients of rows whose targets have probabilities of 0.4 to 0.98, of which the target's row of
- * the weight is nearly all: as accurate, of their own size, as their dtype. The probability of the
- * other words is 1 minus that of the target, whose sum of V exponentials in float32 is wrong by up
- * to about 2^-24 times the root of V / 4, with vectors of four floats: half of 2^-18. */
+/* Gradients of rows whose targets have probabilities of 0.4 to 0.98, which consist almost only of
+ * the target's row of the weight: as accurate, of their own size, as their dtype. The probability
+ * of the other words is 1 minus that of the target, whose sum of V exponentials in float32 is wrong
+ * by up to about 2^-24 times the root of V / 4, with vectors of four floats: half of 2^-18. */
 static void check_probable_targets(weft_dtype dtype, double tolerance)
 {
     enum { N = 40, E = 64, V = 2500 };

@@ -181,7 +181,7 @@ static void test_sums(void)
     }
 }
 
-/* All items at once, some of them at a time, and as rows of one product. */
+/* All items at once, some items at a time, and as rows of one product. */
 static void test_batches(void)
 {
     static const int64_t sizes[][4] = {
@@ -329,7 +329,7 @@ static void multiply_narrow(const float *a, const float *b, int64_t row, int64_t
 }
 
 /* Blocks of weights are packed in as few parts as represent them, in either layout and with several
- * tiles of rows. With other strides they are not examined: the bits are the same. */
+ * tiles of rows. Blocks with other strides are not examined, and give the same bits. */
 static void test_narrow_weights(void)
 {
     enum { SIZE = NARROW_K * NARROW_N };

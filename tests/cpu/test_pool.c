@@ -124,7 +124,7 @@ static void concurrent_callers(void)
     }
 }
 
-/* Plain memory: what a task writes the caller sees, and the other way round. */
+/* Plain memory: the caller sees what a task wrote, and a task sees what the caller wrote. */
 static void double_task(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;

@@ -80,7 +80,7 @@ static void the_largest_are_those_of_the_sorted_row(void)
             }
 }
 
-/* The kernel takes small k alone; one call, where sorting takes two. */
+/* The kernel takes only small k, in one call; sorting takes two. */
 static void few_of_many_are_selected(void)
 {
     weft_scope_open();
@@ -125,8 +125,8 @@ static void top_p_keeps_what_sorting_keeps(void)
     }
 }
 
-/* So flat that tens of thousands are kept: past the elements that are looked at first, and past the
- * parts in which long rows are summed. */
+/* So flat that tens of thousands of elements are kept: more than the kernel examines first, and
+ * more than a part in which long rows are summed. */
 static void flat_rows(void)
 {
     for (int rows = 1; rows <= 9; rows += 8) {
@@ -137,7 +137,8 @@ static void flat_rows(void)
     }
 }
 
-/* A NaN in a row makes the threshold NaN, so that nothing is cut off; other rows are as ever. */
+/* A NaN in a row makes the threshold NaN, so that nothing is cut off; other rows are not
+ * affected. */
 static void bad_rows(void)
 {
     weft_scope_open();

@@ -3,9 +3,8 @@
  *
  *     fuzz_NAME CORPUS [INPUTS [SECONDS [SEED]]]
  *
- * The inputs are the same in every run. What an input does wrong, the sanitizers report; the number
- * of the input is on standard error then, and `fuzz_NAME CORPUS =NUMBER` writes it to
- * fuzz-NUMBER.bin. */
+ * The inputs are the same in every run. Sanitizers report errors of an input; standard error then
+ * has the number of the input, and `fuzz_NAME CORPUS =NUMBER` writes it to fuzz-NUMBER.bin. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -48,7 +47,7 @@ static size_t random_below(size_t bound)
     return bound ? (size_t)(random_word() % bound) : 0;
 }
 
-/* An unusual value, in as many bytes as one likes, little-endian. */
+/* An unusual value in any number of bytes, little-endian. */
 static uint64_t random_extreme(void)
 {
     static const uint64_t extremes[] = {
@@ -204,8 +203,7 @@ static void name_input(int signal_number)
     raise(signal_number);
 }
 
-/* The sanitizers ask these: a finding ends in SIGABRT, so that name_input says which input it was.
- */
+/* The options of the sanitizers: a finding ends in SIGABRT, so that name_input names the input. */
 const char *__asan_default_options(void)
 {
     return "abort_on_error=1";

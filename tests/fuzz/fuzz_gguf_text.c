@@ -20,8 +20,8 @@ static void use_tokenizer(const weft_gguf *file, const weft_tokenizer *tokenizer
         weft_tokenizer_decode(tokenizer, ids, count, 0, &text, NULL) == WEFT_OK)
         weft_free(text);
     weft_free(ids);
-    /* What is written for other programs is read again, but for tokens with a NUL character, which
-     * the JSON reader refuses as names of members. */
+    /* Written files can be read again, except with tokens that contain a NUL: the JSON reader
+     * refuses these as names of members. */
     if (weft__gguf_tokenizer_json(file, tokenizer, &json) == WEFT_OK) {
         weft_tokenizer *again = NULL;
         if (weft_tokenizer_parse(json.at, json.n, NULL, 0, "written", &again) != WEFT_OK &&

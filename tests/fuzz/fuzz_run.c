@@ -19,7 +19,7 @@ static void continue_metrics(const char *folder)
     for (int64_t step = 2; step < 4; step++) {
         const weft_train_report report = {
             .step = step, .loss = 1, .validation_loss = 2, .validation_accuracy = 0.5};
-        (void)weft__metrics_add(metrics, &report); /* fails without memory alone */
+        (void)weft__metrics_add(metrics, &report); /* fails only without memory */
     }
     (void)weft__metrics_finish(metrics);
     weft__metrics_free(metrics);

@@ -10,8 +10,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* From every state that has an end the end is nearer by each of its bytes: some byte leads there.
- */
+/* From every state from which an end can be reached, some byte leads to a state nearer to the
+ * end. */
 static void check_way_on(machine *m, const frame_list *now)
 {
     const int64_t left = weft__machine_distance(now->tops, now->n);

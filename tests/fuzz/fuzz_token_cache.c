@@ -2,7 +2,7 @@
  * The size and the hash in its header are corrected first, so that what they protect is tested too.
  */
 
-/* The hash is of the file's own functions: no other code may make a damaged file look whole. */
+/* The hash is computed by functions of that file: no other code may make a damaged file valid. */
 #include "train/data/cache.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include <stdlib.h>

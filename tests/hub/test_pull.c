@@ -83,7 +83,7 @@ static bool same_file(const char *path, const char *data, size_t size)
     return same;
 }
 
-/* ---- what comes ----------------------------------------------------------------------------- */
+/* ---- downloads ------------------------------------------------------------------------------ */
 
 static void files_have_the_layout_of_the_hub_cache(void)
 {
@@ -134,7 +134,7 @@ static void existing_files_are_not_changed(void)
     server_stop(s);
 }
 
-/* ---- what breaks off ------------------------------------------------------------------------ */
+/* ---- interrupted downloads ------------------------------------------------------------------ */
 
 static void interrupted_downloads_are_continued(void)
 {
@@ -160,7 +160,7 @@ static void interrupted_downloads_are_continued(void)
     server_stop(s);
 }
 
-/* Leaves `size` bytes of an earlier try. */
+/* Leaves `size` bytes of an earlier attempt. */
 static void leave(const char *bytes, size_t size)
 {
     CHECK_OK(weft_folder_make(in_cache("blobs")));
@@ -222,7 +222,7 @@ static void files_with_wrong_hashes_are_deleted(void)
     CHECK_CONTAINS(weft_error_message(), "model.safetensors: SHA-256: expected " WEIGHTS_HASH);
     CHECK(access(in_cache("blobs/" WEIGHTS_HASH ".incomplete"), F_OK) != 0);
     CHECK(access(in_cache("blobs/" WEIGHTS_HASH), F_OK) != 0);
-    CHECK_OK(pull(s, NULL)); /* the next try starts anew */
+    CHECK_OK(pull(s, NULL)); /* the next attempt starts from the beginning */
     use_cache("hash-small");
     pages[CONFIG].body = "{\"model_type\": \"LLAMA\"}\n";
     CHECK_STATUS(pull(s, NULL), WEFT_INVALID);
@@ -408,7 +408,7 @@ static void progress_is_reported_and_can_stop(void)
     CHECK(what.calls > 1);
     if (CHECK_OK(weft_hub_pull("org/tiny", &o, &folder)))
         weft_free(folder);
-    CHECK_EQ_INT(what.most, 300024); /* what is there counts */
+    CHECK_EQ_INT(what.most, 300024); /* existing files count */
     server_stop(s);
 }
 

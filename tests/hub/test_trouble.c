@@ -125,7 +125,7 @@ static void retry_after_is_obeyed(void)
     CHECK_OK(pull(s, (weft_hub_options){.progress = remember, .context = &heard}));
     CHECK(now() - before >= 2);
     CHECK_STR(heard.list, "HTTP 503, trying again in 2 s (1 of 5)");
-    pages[LIST].retry_after = "10000"; /* libcurl says 21600 for more than that */
+    pages[LIST].retry_after = "10000"; /* libcurl reports 21600 for longer times */
     server_pages(s, pages, PAGES);
     CHECK_STATUS(pull(s, (weft_hub_options){0}), WEFT_IO);
     CHECK_CONTAINS(weft_error_message(), "HTTP 503: the server asks to try again in 10000 seconds");
@@ -189,7 +189,7 @@ static server *start_large(const char *name)
 }
 
 typedef struct hashing {
-    int times[2]; /* of each file: how often its hash was begun */
+    int times[2]; /* of each file: how often hashing it began */
     char message[100];
 } hashing;
 
@@ -225,7 +225,7 @@ static void broken_downloads_are_continued(void)
     server *s = start_large("broken");
     if (s == NULL)
         return;
-    pages[LIST].breaks = 1; /* the list has another attempt too */
+    pages[LIST].breaks = 1; /* the list, too, has another attempt */
     pages[LIST].piece = 50;
     pages[CONFIG].breaks = 3;
     pages[CONFIG].piece = 1000;
@@ -271,9 +271,9 @@ static void broken_downloads_are_given_up(void)
     CHECK_STATUS(pull_large(s, 1, &h), WEFT_IO);
     CHECK_CONTAINS(weft_error_message(), "interrupted after 2097152 of 18874368 bytes");
     CHECK_EQ_INT(server_requests(s), 4 + 1 + 2);
-    /* A server that is not there is not waited for. */
+    /* A server that does not exist is not waited for. */
     server_stop(s);
-    double least = 60; /* of some times, since the machine may be busy */
+    double least = 60; /* the best of several times, since the machine may be busy */
     for (int i = 0; i < 5 && least > 0.5; i++) {
         const double before = now();
         CHECK_STATUS(weft_hub_pull("org/tiny",
@@ -323,7 +323,7 @@ static void slow_servers_are_given_up(void)
     CHECK(unlink(in_cache("blobs/" CONFIG_HASH)) == 0);
     pages[LIST].delay_ms = 0;
     pages[CONFIG].drip_ms = 500;
-    for (int i = 0; i < 5; i++) { /* again where the list came too late */
+    for (int i = 0; i < 5; i++) { /* once more if the list came too late */
         CHECK_STATUS(pull(s, (weft_hub_options){.seconds = 2}), WEFT_IO);
         if (strstr(weft_error_message(), "no complete answer") == NULL)
             break;
@@ -410,7 +410,7 @@ static void blobs_are_verified_once(void)
     CHECK_OK(pull(s, (weft_hub_options){0}));
     CHECK_EQ_INT(server_requests(s), requests + 2);
     CHECK(config_is_there());
-    /* A file of nonsense is no reason to fail. */
+    /* A malformed record is ignored. */
     CHECK_OK(weft_file_write(in_cache(".weft-verified"), "what?\n\n" CONFIG_HASH " 1", 49));
     CHECK_OK(pull(s, (weft_hub_options){0}));
     server_stop(s);

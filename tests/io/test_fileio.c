@@ -299,8 +299,8 @@ static void nothing_is_written_into_fifos_and_devices(void)
     alarm(0);
 }
 
-/* A FIFO without a writer, an endless device and an empty one. An alarm ends a reader that waits.
- * */
+/* A FIFO without a writer, an endless device and an empty one. An alarm ends a reader that
+ * waits. */
 static void fifos_and_devices_are_refused(void)
 {
     static weft_status (*const all[])(const char *) = {read_text, write_text,  open_safetensors,

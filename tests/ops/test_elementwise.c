@@ -119,8 +119,8 @@ static double largest(weft_dtype dtype)
 }
 
 /* One step: 4 ulp for the computation and half an ulp for the store. Several steps: also the
- * rounding of intermediates, which the size of the operands bounds if these are ordinary numbers.
- * */
+ * rounding of intermediates, which the size of the operands bounds if these are ordinary
+ * numbers. */
 static bool close_enough(weft_dtype dtype, const weft_tape *tape, const double *operands,
                          double got, double want)
 {

@@ -212,8 +212,7 @@ static void gradients_are_those_of_differences(void)
     weft_scope_open();
     weft_array *in[] = {doubles(numbers, WEFT_DIMS(3, 2)), doubles(factors, WEFT_DIMS(4))};
     CHECK_OK(weft_eval_n(in, 2));
-    /* Differences at ties and at edges of masks are meaningless, so here the numbers have no zeros.
-     * */
+    /* Differences at ties and at edges of masks are meaningless: numbers without zeros. */
     CHECK_OK(weft_gradcheck(everything, NULL, in, 2, NULL));
     in[0] = weft_add_scalar(in[0], 0.1);
     CHECK_OK(weft_gradcheck(everything, NULL, in, 2, NULL));

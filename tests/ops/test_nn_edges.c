@@ -71,8 +71,8 @@ static int attention_sum(void *context, weft_array *const *in, int n_in, weft_ar
     return 1;
 }
 
-/* The mask hides every key from one query: zeros, and zeros in all gradients. Both kinds of mask.
- * */
+/* The mask hides every key from one query: zeros, and zeros in all gradients. Both kinds of
+ * mask. */
 static void a_query_without_visible_keys(void)
 {
     static const weft_dtype kinds[] = {WEFT_BOOL, WEFT_FLOAT32};

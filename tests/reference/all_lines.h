@@ -3,11 +3,11 @@
  *
  * LINE(mlx, function, expression): the name in MLX, the function, a call that gives one array.
  * FILLS(mlx, function, n, call): a call that fills out[0 .. n). STATUS(mlx, function, n, call): one
- * that returns a status; n is 0 for what makes no array.
+ * that returns a status; n is 0 if it makes no array.
  *
- * In them f(i, 2, N) is input i, an array (2, N) of numbers, f0(i) one without axes, p of positive
- * numbers, u of numbers between 0 and 1, w of whole numbers, m a well-conditioned square matrix, z
- * of complex64, b of bool, n(i, 4, 2) of two indices below 4, k(i) a random key; N is a length that
+ * In them f(i, 2, N) is input i, an array (2, N) of numbers, f0(i) a scalar, p of positive numbers,
+ * u of numbers between 0 and 1, w of whole numbers, m a well-conditioned square matrix, z of
+ * complex64, b of bool, n(i, 4, 2) of two indices below 4, k(i) a random key; N is a length that
  * may vary and T the dtype under test. */
 #define HEADER "creation"
 #include "tests/reference/lines_creation.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the inputs are while a line runs. */
+/* The inputs while a line runs. */
 static struct {
     bool learning;            /* the line runs to learn its inputs */
     weft_array *const *given; /* the arrays of a transform; NULL: made here */
@@ -144,7 +144,7 @@ int line_function(void *context, weft_array *const *in, int n_in, weft_array **o
     return n;
 }
 
-/* ---- What stands in lines ------------------------------------------------------------------- */
+/* ---- Functions used in lines ---------------------------------------------------------------- */
 
 #define f(i, ...) input(INPUT_NUMBER, (i), 0, WEFT_DIMS(__VA_ARGS__))
 #define f0(i) input(INPUT_NUMBER, (i), 0, WEFT_SCALAR)

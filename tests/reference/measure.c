@@ -28,7 +28,7 @@ static void say(char *cell, const char *text)
     snprintf(cell, CELL, "%s", text);
 }
 
-/* The written reason, or what the library said. */
+/* The reason from reasons.h, or the library's message. */
 static void refuse(const subject *s, const char *column, char *cell)
 {
     const char *reason = reason_for(s->l->name, column);
@@ -46,10 +46,10 @@ static void make_inputs(const subject *s, weft_dtype dtype, int64_t length, int 
     for (int i = 0; i < s->n; i++)
         in[i] = line_input_array(&s->inputs[i], i, dtype, length, seed);
     if (s->n > 0)
-        (void)weft_eval_n(in, s->n); /* named, so that they can be used again; errors ride along */
+        (void)weft_eval_n(in, s->n); /* named, so that they stay readable; errors propagate */
 }
 
-/* Those that are not NULL, together: what they have in common is computed once. */
+/* Evaluates those that are not NULL together: shared parts are computed once. */
 static weft_status evaluate(weft_array *const *arrays, int n)
 {
     weft_array *some[MAX_INPUTS + MAX_RESULTS];
@@ -127,7 +127,7 @@ static weft_status run(subject *s, weft_dtype dtype)
     return status;
 }
 
-/* Whether the line has a dtype to choose: numbers among its inputs, or T. */
+/* Whether the line has a dtype to choose: it has numbers among its inputs, or T. */
 static bool has_dtype(const subject *s)
 {
     const char *text = s->l->text;

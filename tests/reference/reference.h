@@ -13,7 +13,7 @@ typedef struct line {
     const char *name;   /* "weft_matmul" */
     const char *text;   /* the expression as it is written */
     int n_out;          /* number of result arrays; 0: not a function of arrays */
-    /* Fills out[], and `said` if the function returns text. */
+    /* Fills out[], and `said` with the text if the function returns one. */
     weft_status (*run)(weft_array **out, char *said, size_t size);
 } line;
 

@@ -18,7 +18,7 @@ static char *read_source(const char *name)
     return text;
 }
 
-/* The first place where two texts differ, with what stands there. */
+/* The first position where two texts differ, with the text there. */
 static bool same_text(const char *made, const char *committed, const char *name)
 {
     size_t i = 0;
@@ -90,7 +90,7 @@ static bool mlx_has_line(const char *name)
     return false;
 }
 
-/* A name of the list has a line, or an answer after a colon, and not both. */
+/* A name of the list has either a line or an answer after a colon. */
 static void every_name_of_mlx_is_answered(void)
 {
     char *text = read_source("tests/reference/mlx_names.txt"), *rest = text, *entry;
@@ -128,7 +128,7 @@ static bool go_to(const char *folder)
     return CHECK_OK(weft_folder_make(folder)) && CHECK(chdir(folder) == 0);
 }
 
-/* All of the table but the column of another device, which is taken as it stands. */
+/* Compares the table except for the column of another device, which is copied. */
 static void the_inventory_is_what_the_lines_do(void)
 {
     if (strcmp(weft_device_name(weft_default_device()), "cpu") != 0) {

@@ -90,11 +90,11 @@ static int row(FILE *file, const line *l, const measured *m, const char *old)
     int wrong = !m->ran;
     for (int i = 0; i < 6; i++)
         wrong += cells[i][0] == '\0' || strcmp(cells[i], "DISAGREE") == 0 ||
-                 strcmp(cells[i], "zero") == 0; /* with a reason it is more than that word */
+                 strcmp(cells[i], "zero") == 0; /* with a reason it is longer than that word */
     return wrong;
 }
 
-/* The names of MLX that no line has: where they are, or why not. */
+/* The names of MLX without a line: where they are in Weft, or why they are absent. */
 static void others(FILE *file)
 {
     char *text = NULL;

@@ -20,8 +20,8 @@ const char *const reference_headers[] = {
     "reward",       NULL,
 };
 
-/* What differs from machine to machine in the last digits is not shown: numbers are rounded to four
- * decimals, and there is no -0. */
+/* Last digits differ from machine to machine: numbers are rounded to four decimals, and -0 is shown
+ * as 0. */
 static weft_array *rounded(weft_array *a)
 {
     enum { MOST = 4096 };
@@ -145,7 +145,7 @@ static bool declares(const char *piece)
     return strstr(piece, "struct ") != NULL && strchr(piece, '{') != NULL;
 }
 
-/* A piece of a header: what stands between two empty lines, or begins with a comment. */
+/* A piece of a header: the text between two empty lines, or from a comment on. */
 static void show_piece(FILE *file, const char *piece)
 {
     if (is_rule(piece)) {

@@ -9,7 +9,7 @@
 #include "text/schema/check.h"
 #include "weft/memory.h"
 
-/* Whether the value holds; the complaint is the test's, "" without one. */
+/* Whether the value is valid; the complaint belongs to this function, "" without one. */
 static bool holds(const char *schema, const char *value, char complaint[512])
 {
     weft__json_doc s = {0}, v = {0};
@@ -28,7 +28,7 @@ static bool holds(const char *schema, const char *value, char complaint[512])
 }
 
 typedef struct held_case {
-    const char *schema, *value, *complaint; /* NULL: it holds */
+    const char *schema, *value, *complaint; /* NULL: valid */
 } held_case;
 
 static void check_cases(const held_case *cases, size_t n)
@@ -50,7 +50,7 @@ static void values_are_validated_by_schemas(void)
         {"{\"$ref\": \"#/x/y\", \"x\": {\"y\": {\"const\": 5}}}", "5", NULL},
         {"{\"$ref\": \"#/x/y\", \"x\": {\"y\": {\"const\": 5}}}", "6", "expected 5, got 6"},
         {"{\"$ref\": \"#/anyOf/1\", \"anyOf\": [false, {\"type\": \"integer\"}]}", "5", NULL},
-        {"{\"$ref\": \"#/x/abc\", \"x\": [false]}", "5", NULL}, /* no element's name */
+        {"{\"$ref\": \"#/x/abc\", \"x\": [false]}", "5", NULL}, /* not the name of an element */
         {"{\"$ref\": \"#/x/a%25~0\", \"x\": {\"a%~\": {\"const\": 1}}}", "2", "expected 1, got 2"},
         {"{\"required\": [\"a\"]}", "{}", "\"a\" is missing"},
         {"{\"required\": [\"a\\u0000b\"]}", "{\"a\": 1}", "\"a\" is missing"},
@@ -189,7 +189,7 @@ static void endless_references_are_rejected(void)
     CHECK_CONTAINS(complaint, "one of the alternatives of anyOf");
 }
 
-/* Whatever is cut is cut between characters: a template takes no other text. */
+/* Messages are cut between characters, since templates refuse partial ones. */
 static void complaints_are_utf8(void)
 {
     char value[512], schema[600], complaint[512];

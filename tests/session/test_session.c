@@ -15,7 +15,7 @@
 typedef struct script {
     const char *answers[8]; /* one after the other */
     int at;
-    size_t piece; /* bytes a token; 0: 3 */
+    size_t piece; /* bytes per token; 0: 3 */
     char prompts[8][4096];
     weft_status fails; /* instead of an answer */
 } script;
@@ -143,7 +143,7 @@ static void turns_go_back_and_forth(void)
     CHECK_EQ_INT(stats.tokens, 9);
     CHECK_STR(weft_session_reply(session), "Hello.");
     CHECK_OK(weft_session_send(session, "More", NULL, NULL, NULL, NULL));
-    /* The template drops the reasoning of what is not last. */
+    /* The template drops the reasoning of all answers but the last. */
     CHECK_STR(s.prompts[1],
               "<|im_start|>systemS<|im_end|><|im_start|>userHi<|im_end|><|im_start|>assistantHello."
               "<|im_end|><|im_start|>userMore<|im_end|><|im_start|>assistant");
@@ -423,7 +423,7 @@ static void invalid_documents_are_requested_again(void)
     CHECK_CONTAINS(s.prompts[2], "does not fit: name: expected a string that matches ^[A-Z]. ");
     CHECK_CONTAINS(s.prompts[3], "tags[1]: expected [\"a\",\"b\"], got \"c\"");
     CHECK_CONTAINS(r.line, "{{\"name\": \"Ada\", \"age\": 36, \"tags\": [\"a\"]}}.");
-    /* Only the attempt that fits stays. */
+    /* Only the valid attempt stays in the conversation. */
     check_messages(session,
                    "[{\"role\": \"user\", \"content\": \"Who?\"}, {\"role\": "
                    "\"assistant\", \"content\": \"{\\\"name\\\": \\\"Ada\\\", \\\"age\\\": "
@@ -468,7 +468,7 @@ static void tools_come_before_a_document(void)
     weft_session_free(session);
 }
 
-/* A template that refuses a system text has the instruction with the user. */
+/* If the template refuses a system text, the instruction is in the user's message. */
 static void the_schema_goes_where_the_template_lets_it(void)
 {
     static const char strict[] =
@@ -523,7 +523,7 @@ static void conversations_are_saved_and_loaded(void)
     CHECK_OK(weft_session_load(session, path));
     CHECK_STR(weft_session_messages(session), before);
     CHECK_STR(weft_session_reply(session), "A \"quote\"\n\xc3\xa9");
-    /* What is malformed changes nothing. */
+    /* A malformed file changes nothing. */
     CHECK_STATUS(weft_session_set_messages(session, "[{\"content\": \"x\"}]"), WEFT_INVALID);
     CHECK_STATUS(weft_session_set_messages(session, "[1]"), WEFT_INVALID);
     CHECK_STATUS(weft_session_set_messages(session, "{}"), WEFT_INVALID);

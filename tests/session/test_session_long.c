@@ -85,10 +85,10 @@ static void oldest_turns_are_left_out(void)
             trims += stats.left_out > before;
             before = stats.left_out;
         }
-        /* Each time enough for some more turns. */
+        /* Each limit has room for some more turns. */
         CHECK(trims >= 2 && trims <= TURNS / 2);
         CHECK_CONTAINS(weft_session_messages(session), "Message 0:");
-        /* What is taken back makes room again; what is left may still be too long. */
+        /* Undoing turns makes room; the remaining ones may still be too long. */
         for (int i = 0; i < TURNS - 2; i++)
             CHECK(weft_session_undo(session));
         say(session, 99, &stats);

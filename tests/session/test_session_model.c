@@ -59,7 +59,7 @@ static void only_new_tokens_are_computed(void)
                 replies[i] = weft_strdup(weft_session_reply(session));
             } else {
                 CHECK_STR(weft_session_reply(session), replies[i]);
-                /* The prompt before is a beginning of this one. */
+                /* The previous prompt is a prefix of this one. */
                 CHECK(i == 0 || cached >= before - 1);
                 CHECK(cached < stats.prompt_tokens);
             }
@@ -71,7 +71,7 @@ static void only_new_tokens_are_computed(void)
         weft_free(replies[i]);
 }
 
-/* A turn that is taken back and asked again is answered as before. */
+/* A turn that is undone and sent again gets the same answer. */
 static void an_undone_turn_changes_nothing_later(void)
 {
     const weft_session_options options = {.generate = {.max_tokens = 8}};
@@ -135,7 +135,7 @@ static void an_answer_can_be_cancelled(void)
     weft_cancel_free(w.cancel);
 }
 
-/* Tokens that are special and no markup are no text. */
+/* Special tokens other than markup are not text. */
 static void special_tokens_are_not_text(void)
 {
     watch w = {0};
@@ -187,7 +187,8 @@ static void constrained_answers_are_documents(void)
     weft_session_free(session);
 }
 
-/* With thinking on, the reasoning comes first and is free; in the document marks mean nothing. */
+/* With thinking on, the reasoning comes first and is unconstrained; markup in the document has no
+ * meaning. */
 static void reasoning_comes_before_the_document(void)
 {
     static const char template[] =
@@ -218,7 +219,7 @@ static void reasoning_comes_before_the_document(void)
     weft_chat_free(thinking);
 }
 
-/* What is cut off before its end is no document. */
+/* A document that is cut off before its end is a failure. */
 static void a_document_without_room_is_a_failure(void)
 {
     const weft_session_turn turn = {.structured = WEFT_STRUCTURED_CONSTRAINED, .schema = person};

@@ -10,7 +10,7 @@ typedef struct stops {
     const char *text; /* the first; NULL: none */
 } stops;
 
-/* A source that notes what it would stop at. */
+/* A source that records its stop tokens and texts. */
 static weft_status note(void *context, const weft_session_request *request,
                         weft_generate_fn *callback, void *callback_context,
                         weft_generate_stats *stats)
@@ -25,7 +25,7 @@ static weft_status note(void *context, const weft_session_request *request,
     return WEFT_OK;
 }
 
-/* Those of the caller come first, then what ends a turn in the template. */
+/* The caller's stops come first, then the tokens that end a turn in the template. */
 static void the_callers_and_the_templates(void)
 {
     static const char template[] = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>"

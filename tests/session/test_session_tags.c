@@ -73,7 +73,8 @@ static const weft_tool tool = {
     "</function>\n<function name=\"note\"><param name=\"text\"><![CDATA[a\n</function>]]></param>" \
     "</function>"
 
-/* What looks like a number is a text where the tool wants one, and stands in CDATA as it came. */
+/* A value that looks like a number is a string if the tool expects one, and is unchanged in
+ * CDATA. */
 static void calls_in_tags_are_answered(void)
 {
     script s = {.answers = {"<think>\nhm\n</think>\n\nSo:\n" CALLS, "Done."}};

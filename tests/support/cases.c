@@ -71,7 +71,7 @@ static weft_dtype input_dtype(const weft_case_input *in, weft_dtype dtype)
                                : dtype;
 }
 
-/* Integers need a wider range than the default to be interesting, unsigned ones none below 0. */
+/* Integers get a wider range than the default; unsigned ones have no values below 0. */
 static double draw(const weft_op *op, const weft_case_input *in, weft_dtype dtype, uint64_t *state)
 {
     double u = uniform(state);

@@ -10,7 +10,7 @@
  * extended ones. */
 bool json_schema_fits(json_object *root, json_object *schema, json_object *value);
 
-/* Whether a schema refers to itself without descending into a value, as {"$ref": "#"} does. */
+/* Whether a schema refers to itself without descending into the value, as {"$ref": "#"} does. */
 bool json_schema_refers(json_object *root, json_object *schema);
 
 #endif

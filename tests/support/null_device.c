@@ -1,7 +1,7 @@
 /* tests/support/null_device.c -- a device that computes nothing: it has the kernels of the CPU
- * backend, which return at once, and memory that is never touched. What a run needs is planned and
- * counted as always, so a command that is linked with it measures the memory of models of any size.
- */
+ * backend, which return at once, and memory that is never touched. Memory is planned and counted as
+ * on other devices, so a command that is linked with it measures the memory of models of any
+ * size. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

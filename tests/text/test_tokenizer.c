@@ -15,7 +15,7 @@
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-/* Says where a difference is; CUnit's messages would only say that there is one. */
+/* Reports the position of a difference; CUnit only reports that there is one. */
 static bool same(bool held, const char *where, const char *what, const char *text)
 {
     if (!held)
@@ -142,7 +142,7 @@ static void check_cases(const weft_tokenizer *t, json_object *cases, bool decode
     }
 }
 
-/* A file of tokenizers, with texts and what becomes of them. */
+/* A file of tokenizers, with texts and their ids. */
 static void check_variants(const char *fixture, size_t least)
 {
     weft__json_doc doc = {0};
@@ -261,7 +261,7 @@ static void gemma3(void)
     compare_real("gemma3");
 }
 
-/* ---- behaviour ------------------------------------------------------------------------------ */
+/* ---- behavior ------------------------------------------------------------------------------- */
 
 static void vocabulary_questions(void)
 {
@@ -398,7 +398,7 @@ static void time_grows_with_the_length(void)
     static const char *const units[] = {"a",  " ",  "\n",       "1",     "-", "ab",        "a b",
                                         "\t", "'s", "\xC3\xA9", "\r\n ", "<", "<|im_end|>"};
     weft_tokenizer *t = load(check_source("examples/storyteller"));
-    const size_t length = 250 * 3000; /* of every unit a whole number */
+    const size_t length = 250 * 3000; /* a multiple of the size of every unit */
     for (size_t i = 0; t && i < sizeof units / sizeof *units; i++) {
         const size_t size = strlen(units[i]);
         const double seconds = round_trip(t, units[i], length / size * size);
@@ -408,8 +408,8 @@ static void time_grows_with_the_length(void)
     weft_tokenizer_free(t);
 }
 
-/* Marks that are out of order are put in order in linear time too; they do not come back as they
- * were, so only the time and the ids' number are looked at. */
+/* Marks that are out of order are put in order in linear time too; decoding does not restore their
+ * order, so only the time and the number of ids are checked. */
 static void a_long_run_of_marks(void)
 {
     weft_tokenizer *t = load(check_source("examples/storyteller"));

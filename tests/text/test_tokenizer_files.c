@@ -246,12 +246,12 @@ static void complete_files_are_loaded(void)
     weft_tokenizer_free(t);
 }
 
-/* Every start of a good file but the whole of it is refused. */
+/* Every proper prefix of a valid file is refused. */
 static void files_that_are_truncated_anywhere(void)
 {
     const size_t length = strlen(WHOLE);
     for (size_t i = 0; i < length; i++) {
-        char *start = malloc(i + 1); /* its own block: reading behind it would be seen */
+        char *start = malloc(i + 1); /* of its exact size, for the sanitizers */
         weft_tokenizer *t = NULL;
         if (!start)
             return;
@@ -383,7 +383,7 @@ static weft_status use(const char *json)
     return status;
 }
 
-/* 16 steps, each of which makes eight characters of one, would fill any memory. */
+/* 16 steps that each make eight characters of one would need more memory than there is. */
 static void normalizers_that_multiply_are_bounded(void)
 {
     static const char *const patterns[] = {"{\"String\":\"a\"}", "{\"Regex\":\"[a]\"}"};
@@ -425,7 +425,7 @@ static void every_allocation_fails_once(void)
             weft_memory_fail_at(i);
             const weft_status status = use(files[f]);
             weft_memory_fail_at(0);
-            /* Where memory is only for speed (the compiled pattern) its lack is no failure. */
+            /* Without memory that is only for speed (the compiled pattern), loading succeeds. */
             CHECK(status == WEFT_OK || status == WEFT_MEMORY);
         }
     }

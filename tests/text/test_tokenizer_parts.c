@@ -69,7 +69,7 @@ static const text_parts scored = {
     .pad = -1,
 };
 
-/* The merge whose token scores best comes first, of equals the leftmost. */
+/* The merge with the highest score comes first; of equal ones, the leftmost. */
 static void scores_decide(void)
 {
     text_parts parts = scored;
@@ -141,7 +141,7 @@ static void merges_of_bytes(void)
     t = make(&parts);
     check_ids(t, "12", WEFT_TOKENIZER_ADD_SPECIAL, "8");
     weft_tokenizer_free(t);
-    parts.unknown = 0; /* not of the model: bytes without a token are dropped */
+    parts.unknown = 0; /* not in the model: bytes without a token are dropped */
     t = make(&parts);
     int32_t *ids = NULL;
     size_t count = 0;
@@ -176,7 +176,7 @@ static void every_name_of_a_cut_is_understood(void)
     }
 }
 
-/* ---- what does not fit ---------------------------------------------------------------------- */
+/* ---- inconsistent parts --------------------------------------------------------------------- */
 
 static void refuse(const text_parts *parts, weft_status status, const char *message)
 {
@@ -257,7 +257,7 @@ static void every_allocation_fails_once(void)
             weft_memory_fail_at(i);
             const weft_status status = weft__tokenizer_from_parts(&all[k], &t);
             weft_memory_fail_at(0);
-            /* The regex engine of "t5" goes without machine code. */
+            /* The regex engine of "t5" works without machine code. */
             if (k == 2 && status == WEFT_OK)
                 weft_tokenizer_free(t);
             else

@@ -83,7 +83,7 @@ static size_t append_piece(char *text)
     return (size_t)weft__utf8_encode(code ? code : 1, text);
 }
 
-/* Where the words of a text end, by the regex engine. */
+/* The ends of the words of a text, by the regex engine. */
 static size_t ends_by_regex(const text_regex *regex, const char *text, size_t length, size_t *ends)
 {
     regex_search search;

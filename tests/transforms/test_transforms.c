@@ -220,8 +220,8 @@ static void checkpointing_changes_memory_and_nothing_else(void)
     weft_scope_close(NULL);
 }
 
-/* sum(e^2x + e^x), with an evaluation in the middle that would consume e^x outside of a gradient.
- * */
+/* sum(e^2x + e^x), with an evaluation in the middle that would consume e^x outside of a
+ * gradient. */
 static weft_array *evaluates_inside(void *context, weft_array *const *in, int n_in)
 {
     (void)n_in;
