@@ -182,7 +182,7 @@ static void suggested_commands_can_be_run(void)
     }
 }
 
-/* What a word was meant to be, where one is near. */
+/* Misspelled words get a suggestion if a known word is similar. */
 static void misspelled_words_get_suggestions(void)
 {
     static const struct {
@@ -243,7 +243,7 @@ static void files_that_are_not_models_are_reported(void)
     CHECK_STR(o.out, "Once upon\n");
 }
 
-/* A full disk, and a place where nothing can be written. */
+/* A full disk, and a path where nothing can be written. */
 static void failed_writes_are_failures(void)
 {
     output o =
@@ -358,7 +358,7 @@ static void info_describes_models_of_unknown_families(void)
     CHECK_CONTAINS(o.err, "quantized by 'fp8' are unsupported");
     CHECK(strstr(o.out, "loads it") == NULL);
     const char class[] = "{\"architectures\": [\"MarblesForCausalLM\"],";
-    if (type) { /* without model_type the class is unknown */
+    if (type) { /* without model_type the class is not known */
         memcpy(strstr(text, "\"model_type\""), "\"_odel_type\"", 12);
         char *config = weft_format("%s%s", class, strchr(text, '{') + 1);
         CHECK_OK(weft_file_write(check_temporary("unknown/config.json"), config, strlen(config)));
@@ -429,7 +429,7 @@ static void info_lists_the_devices(void)
     }
 }
 
-/* Lines that begin with the device's name do not repeat it. */
+/* A message that begins with the device's name does not repeat it. */
 static void devices_that_cannot_be_used_are_named_once(void)
 {
     static const struct {

@@ -11,7 +11,7 @@
 #include "weft/io.h"
 #include "weft/memory.h"
 
-/* What the adapter is like, from the command line to the file. */
+/* Options of the command line, compared with the saved adapter. */
 static void adapters_are_made_as_options_say(void)
 {
     char golden[1000], run[1000], path[1100], *text = NULL;
@@ -146,7 +146,7 @@ static void adapters_are_converted(void)
     if (CHECK_OK(weft_file_read(path, 0, &text, NULL)))
         CHECK_STR(text, template);
     weft_free(text);
-    /* The template of an earlier adapter in the folder does not stay. */
+    /* The template of an earlier adapter in the folder is removed. */
     o = weft_command(NULL, force, initial, there, "mlx", golden);
     CHECK_EQ_INT(o.code, 0);
     CHECK(access(path, F_OK) != 0);
@@ -180,7 +180,7 @@ static double loss_of_peft(void)
     return loss;
 }
 
-/* A base without tokenizer and chat template, and an adapter that brings both. PEFT generates this
+/* A base without tokenizer and chat template, and an adapter that has both. PEFT generates this
  * answer (tests/golden/lora/chat_adapter.py). */
 static void adapters_bring_tokenizer_and_chat_template(void)
 {

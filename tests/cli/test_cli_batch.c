@@ -94,7 +94,7 @@ static void classify_chooses_among_labels(void)
     CHECK(strncmp(o.out, " lamb\t0.", 8) == 0);
 }
 
-/* A drawn token is the first that generating draws with the seed of its place. */
+/* A drawn token is the first token that `weft generate` draws with the seed of its position. */
 static void classify_draws_tokens(void)
 {
     char first[2][64];
@@ -102,7 +102,7 @@ static void classify_draws_tokens(void)
     for (int seed = 3; seed < 11; seed++) {
         output o = weft_command("Once upon a\nOnce upon a\n",
                                 "classify %s -t 1.5 --top-p 0.5 --seed %d --json", model(), seed);
-        CHECK_EQ_INT(o.code, 2); /* of the sampler only the temperature is an option */
+        CHECK_EQ_INT(o.code, 2); /* temperature is the only sampling option */
         o = weft_command("Once upon a\nOnce upon a\n", "classify %s -t 1.5 --seed %d --json",
                          model(), seed);
         CHECK_EQ_INT(o.code, 0);
@@ -343,7 +343,7 @@ static int lines_of(const char *text)
     return n;
 }
 
-/* Line i of the output belongs to line i of the input, also where that is blank. */
+/* Line i of the output belongs to line i of the input, even if that is blank. */
 static void blank_lines_count_as_lines(void)
 {
     static const char input[] = "Once\n\n \r\nking\n";
@@ -491,7 +491,8 @@ static void a_batch_prints_a_line_for_each_line(void)
     CHECK_CONTAINS(o.err, "there are no lines");
 }
 
-/* What has ended when Ctrl-C comes is there, line by line, and the status is that of a Ctrl-C. */
+/* Results that are complete when Ctrl-C comes are printed line by line; the exit status is that of
+ * SIGINT. */
 static void an_interrupted_batch_keeps_finished_results(void)
 {
     static char lines[40000];

@@ -32,7 +32,7 @@ static void a_line_is_a_message(void)
     CHECK(strlen(o.out) > 12);
     CHECK_CONTAINS(o.err, "cut off at 12 tokens: --max-tokens N allows more");
     snprintf(first, sizeof first, "%s", o.out);
-    /* From a pipe: the same answer, and then another, to a longer conversation. */
+    /* From a pipe: the same answer, then another answer to the longer conversation. */
     o = weft_command("Once upon a time\n\nAnd then?\n", "chat %s -n 12 -t 0 --stats", model());
     CHECK_EQ_INT(o.code, 0);
     CHECK(strncmp(o.out, first, strlen(first)) == 0);
@@ -72,7 +72,7 @@ static void the_model_may_be_left_out(void)
     CHECK_CONTAINS(o.err, "weft pull Qwen/Qwen3-0.6B");
 }
 
-/* An answer is over in time. */
+/* An answer ends within its time limit. */
 static void a_timeout_ends_the_answer(void)
 {
     const output o =
@@ -161,7 +161,7 @@ static void answers_keep_to_a_schema(void)
     CHECK(json_object_is_type(json_object_object_get(person, "name"), json_type_string));
     CHECK(json_object_is_type(json_object_object_get(person, "age"), json_type_int));
     json_object_put(person);
-    /* The storyteller gives none by itself. */
+    /* The storyteller does not write such documents by itself. */
     o = weft_command(NULL, "chat %s --json-schema %s --prompted --retries 1 -p Who? -t 0 -n 8",
                      model(), schema);
     CHECK_EQ_INT(o.code, 1);
@@ -233,7 +233,7 @@ static const char toolbox[] =
     "[{\"name\": \"weather\", \"description\": \"tells the weather\", \"parameters\": {\"type\": "
     "\"object\", \"properties\": {\"city\": {\"type\": \"string\"}}, \"required\": [\"city\"]}}]";
 
-/* A person at a terminal is asked for what a call gives, and sees the answer. */
+/* The user of a terminal is asked for the result of a call, and sees the answer. */
 static void a_person_answers_calls(void)
 {
     char program[1000], tools[1000], template[1000];

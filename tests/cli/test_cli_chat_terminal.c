@@ -32,7 +32,7 @@ typedef struct ending {
 /* A chat on a pseudo-terminal. */
 typedef struct terminal {
     int master, slave;
-    int channel; /* to the session's leader: brings the ending, and ends the leader when closed */
+    int channel; /* to the session's leader: reports the ending, and ends the leader when closed */
     pid_t child;
     char seen[SEEN];
     size_t n, from; /* bytes seen; where the search for the next text starts */
@@ -133,7 +133,7 @@ static bool read_more(int ms)
     return got > 0;
 }
 
-/* Waits until the terminal shows the text after what was waited for before. */
+/* Waits until the terminal shows the text, searching after the previous match. */
 static void expect(const char *text)
 {
     const time_t end = time(NULL) + SECONDS;
@@ -151,7 +151,7 @@ static void type(const char *keys)
     CHECK(write(t.master, keys, strlen(keys)) == (ssize_t)strlen(keys));
 }
 
-/* Whether the terminal was told last not to mark pasted texts, or was told nothing. */
+/* Whether marking pasted texts was switched off last, or was never switched on. */
 static bool marks_are_off(void)
 {
     const char *on = NULL, *off = NULL;
@@ -404,7 +404,7 @@ static void a_foreign_file_is_left_alone(void)
     run_lines("", "-n 3 -t 0", "secret\r");
     o = shell_command(NULL, "cat %s/mine", state());
     CHECK_STR(o.out, "mine\n");
-    /* A folder, and a FIFO that nobody writes, do not stop a chat. */
+    /* A folder, and a FIFO without a writer, do not block a chat. */
     o = shell_command(NULL, "rm %s && mkdir %s", history_file(), history_file());
     run_lines("", "-n 3 -t 0", "secret\r");
     o = shell_command(NULL, "rmdir %s && mkfifo %s", history_file(), history_file());

@@ -78,8 +78,8 @@ static double number(const char *text, const char *key)
     return CHECK(at != NULL) ? atof(at + strlen(key)) : (double)NAN;
 }
 
-/* The loss and the accuracy are those of the last validation; the base has the labels' shares: of
- * six rows three each. */
+/* The loss and the accuracy are those of the last validation; the base's accuracy is the share of a
+ * label: three of six rows. */
 static void a_classifier_is_measured(void)
 {
     if (!train())

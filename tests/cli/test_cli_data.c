@@ -220,7 +220,7 @@ static void samples_beyond_the_positions_are_named(void)
                           "1,024 positions: --length 1024");
 }
 
-/* What other programs save, with the cure. */
+/* Files of other programs, with the way to read them. */
 static void files_of_other_programs_are_explained(void)
 {
     static const struct {
@@ -357,7 +357,7 @@ static const char *data_hash(const char *mix)
     return hash[n];
 }
 
-/* Also where an epoch has as many samples as before. */
+/* Even if an epoch has as many samples as before. */
 static void another_mixture_is_other_data(void)
 {
     const char *one = data_hash("1,2"), *other = data_hash("2,1");

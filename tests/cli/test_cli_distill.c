@@ -97,7 +97,7 @@ static void another_teacher_is_refused(void)
     expect_code(shell("rm -r teacher && mv same teacher"), 0);
 }
 
-/* Nothing but an older stored teacher is replaced, and this is checked before the computation. */
+/* Only an older stored teacher is replaced; this is checked before the computation. */
 static void other_files_are_not_replaced(void)
 {
     static const char *const files[] = {"victim/model.safetensors", "rows.jsonl"};

@@ -319,8 +319,8 @@ static void a_given_length_is_saved(void)
                  0);
 }
 
-/* Models with different tokenizers and lengths have the same queries, also those of which only the
- * end that is cut off differs. */
+/* Models with different tokenizers and lengths have the same queries, including queries that differ
+ * only in the part that is cut off. */
 static void compared_models_share_their_queries(void)
 {
     char text[8192] = "", more[128] = "";

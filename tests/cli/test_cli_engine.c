@@ -138,14 +138,15 @@ static void bench_measures_the_prompt_cache(void)
     o = weft_command(NULL, "bench %s -n 2 --no-cache --no-restore --no-bundle --no-probes", model);
     CHECK_EQ_INT(o.code, 0);
     CHECK(strstr(o.out, "cache ") == NULL && strstr(o.out, "bundle ") == NULL);
-    /* Nowhere to write: the sections with files say so, the others are there. */
+    /* Without a writable folder, sections that need files report that, and the others are
+     * complete. */
     o = shell_command(NULL, "TMPDIR=%s %s bench %s -n 2 --no-probes", check_temporary("nowhere"),
                       check_built("cli/weft"), model);
     CHECK_EQ_INT(o.code, 1);
     CHECK_CONTAINS(o.err, "nowhere/weft-bench-");
 }
 
-/* Ctrl-C ends it, and nothing is left where the files were. */
+/* Ctrl-C ends it, and its files are deleted. */
 static void an_interrupted_bench_deletes_its_files(void)
 {
     char folder[1000];

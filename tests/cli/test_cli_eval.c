@@ -23,7 +23,7 @@ static double number(const output *o, const char *key)
     return found;
 }
 
-/* What the command printed is the library's result for the same ids. */
+/* The command prints the library's result for the same ids. */
 static void check_result(const output *o, const int32_t *ids, size_t n, const int32_t *bos,
                          int64_t chunks)
 {

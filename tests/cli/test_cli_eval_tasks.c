@@ -193,7 +193,7 @@ static const char *format_of(const char *task, const char *end)
     return path;
 }
 
-/* Each task gives the same result in every format, and for a dataset of the hub. */
+/* Each task gives the same result in every format, and for a dataset on the hub. */
 static void formats_make_no_difference(void)
 {
     static const char *const tasks[][2] = {
@@ -364,7 +364,7 @@ static void changes_are_paired(void)
     json_object_put(root);
 }
 
-/* ---- Refusals ------------------------------------------------------------------------------- */
+/* ---- Refused input -------------------------------------------------------------------------- */
 
 static const struct {
     const char *task, *row, *message;
@@ -412,7 +412,7 @@ static void bad_rows_are_named(void)
         CHECK_CONTAINS(o.err, bad_rows[i].message);
         o = weft_command(NULL, "eval %s --task %s --data %s --max-bad-rows 1 -n 1 --json",
                          storyteller_folder(), bad_rows[i].task, data);
-        if (!choices) { /* -n is of exact alone */
+        if (!choices) { /* -n applies only to exact */
             CHECK_EQ_INT(o.code, 0);
             CHECK_CONTAINS(o.err, "skipped a bad row");
             CHECK_CONTAINS(o.out, "\"rows\": 1");

@@ -96,8 +96,8 @@ static double member(const output *o, const char *name)
     return number;
 }
 
-/* A 4-bit base keeps its encoding, and what the adapter changed gets 6 bits: the whole at most
- * 6.6, with nearly all of the gain. */
+/* A 4-bit base keeps its encoding, and adapted matrices get 6 bits: at most 6.6 bits on average,
+ * with nearly all of the gain. */
 /* The card of a fused model has the license of the base's card, and its name at the hub. */
 static void the_card_has_the_license_of_the_base(void)
 {
@@ -318,7 +318,7 @@ static void types_of_every_base(void)
     }
 }
 
-/* What a folder is for the programs that load it: its tensors are floats under the names of
+/* What programs that load a folder rely on: its tensors are floats under the names of
  * transformers. */
 static void expect_transformers(const char *folder)
 {

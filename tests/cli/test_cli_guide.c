@@ -32,7 +32,7 @@ static void fine_tuning(void)
 {
     char folder[1024];
     const output o = run_guide("docs/fine-tuning.md", folder, sizeof folder);
-    /* What the guide says of the results. */
+    /* The results that the guide states. */
     CHECK_CONTAINS(o.out, "+  I will wait until the moon is high.");
     CHECK_CONTAINS(o.out, "trainable  162,816 of");
     CHECK_CONTAINS(o.out, "Use run/best");

@@ -1,6 +1,6 @@
 /* tests/cli/test_cli_kills.c -- every writer is killed at changes of the file system, as process 1
- * each time: what was there is complete or replaced, the next call of the same writer succeeds, its
- * output equals that of an undisturbed call, and nothing is left over. WEFT_TEST_KILLS sets the
+ * each time: the earlier files are complete or replaced, the next call of the same writer succeeds,
+ * its output equals that of an undisturbed call, and nothing is left over. WEFT_TEST_KILLS sets the
  * number of kills (80). */
 #include <stdarg.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@ typedef struct option {
     char name[48], value[64];
 } option;
 
-/* ---- what there is -------------------------------------------------------------------------- */
+/* ---- commands and options ------------------------------------------------------------------- */
 
 /* The names in `weft help`, a line each. */
 static int commands_of(char names[COMMANDS][16])
@@ -49,7 +49,7 @@ static int options_of(const char *command, option *all)
     return n;
 }
 
-/* ---- what a message may be ------------------------------------------------------------------ */
+/* ---- messages ------------------------------------------------------------------------------- */
 
 /* Whether "X: " stands twice in a line, X being without spaces. */
 static bool says_a_place_twice(const char *line, size_t n)
@@ -86,7 +86,7 @@ static bool check_messages(const output *o, const char *command)
         }
         line += n + (line[n] == '\n');
     }
-    /* A usage error, a failure, or the value was fine after all; never a signal or the timeout. */
+    /* A usage error, a failure or success; never a signal or the timeout. */
     if (o->code < 0 || o->code > 2) {
         CHECK_FAIL("%s: exit status %d: %s", command, o->code, o->err);
         fine = false;
@@ -123,8 +123,8 @@ static void prepare(void)
     CHECK_EQ_INT(shell_command(NULL, "mkdir -p %s %s.in", folder, folder).code, 0);
 }
 
-/* Arguments with which a command has what it needs and little to do, for a shell: $M is the model,
- * $D data, $O a name for what is written. */
+/* Sufficient arguments with which a command does little, for a shell: $M is the model, $D data, $O
+ * a name for what is written. */
 static const char *arguments_of(const char *command)
 {
     static const struct {

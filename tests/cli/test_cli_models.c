@@ -54,7 +54,7 @@ static void tokenize_and_decode(void)
                                "\"<|endoftext|>stays\"\n";
     output o = weft_command(lines, "tokenize %s --jsonl", model());
     CHECK_EQ_INT(o.code, 0);
-    CHECK_CONTAINS(o.out, "[4093, "); /* the added token in the text is recognised */
+    CHECK_CONTAINS(o.out, "[4093, "); /* the added token in the text is recognized */
     char ids[4096];
     snprintf(ids, sizeof ids, "%s", o.out);
     o = weft_command(ids, "tokenize %s --jsonl --decode", model());
@@ -125,7 +125,7 @@ static void generate_json(void)
     CHECK_EQ_INT(number(&o, "prompt_tokens"), 7);
 }
 
-/* What ends a text, and how it is reported. */
+/* The reasons why a text ends, and how they are reported. */
 static void generate_until_it_ends(void)
 {
     output o = weft_command("Once upon a time there was",
@@ -243,7 +243,7 @@ static void generate_up_to_stop_tokens(void)
     CHECK_CONTAINS(o.err, "stop token 1: expected one of the vocabulary's 4096, got 4096");
 }
 
-/* Fewer tokens are remembered than come, or in codes. */
+/* KV caches that are shorter than the text, or quantized. */
 static void generate_with_little_memory(void)
 {
     char whole[1024];
@@ -323,7 +323,7 @@ static void profiles_print_the_time_by_op(void)
     CHECK_STR(o.err, "");
 }
 
-/* On a Vulkan device, where there is one: parts of the model on it, and what it says of itself. */
+/* With a Vulkan device: a part of the model on it, and its description. */
 static void layers_on_a_second_device(void)
 {
     output o = weft_command(NULL, "info --device vulkan");
@@ -496,7 +496,7 @@ static void training_on_batches_is_the_reference(void)
         compare_training(&recipes[i]);
 }
 
-/* The data alone is enough: it learns, and the adapter is where it says. */
+/* Only the data is required: the loss falls, and the adapter is in the printed folder. */
 static void training_on_text_learns(void)
 {
     static char text[4000];
@@ -543,10 +543,10 @@ static void training_prints_its_plan(void)
     CHECK_CONTAINS(o.err, "LoRA on 42 linears");
     CHECK_CONTAINS(o.err, "rank 8, alpha 16");
     CHECK_CONTAINS(o.err, "learning rate 0.0002, cosine, 3% warmup");
-    CHECK_CONTAINS(o.err, "step 100/100"); /* a small file is gone through more than once */
+    CHECK_CONTAINS(o.err, "step 100/100"); /* a small file has more than one epoch */
 }
 
-/* There and back: the same logits from a GGUF file, and from the folder made of that. */
+/* A round trip: the same logits from a GGUF file, and from a folder converted from it. */
 static void convert_and_convert_back(void)
 {
     char gguf[512], folder[512];
@@ -568,7 +568,7 @@ static void convert_and_convert_back(void)
         weft_array *b = weft_model_forward(after, tokens, NULL);
         weft_array *off =
             weft_abs(weft_subtract(weft_astype(a, WEFT_FLOAT32), weft_astype(b, WEFT_FLOAT32)));
-        /* A file in F32 computes in float32, whatever the checkpoint did. */
+        /* A file in F32 is computed in float32, for every dtype of the checkpoint. */
         CHECK(weft_item(weft_max(off, WEFT_ALL_AXES, false)) < 0.3);
         weft_scope_close(NULL);
         weft_model_free(after);

@@ -83,8 +83,8 @@ static const char *triplets(void)
     return text_file("triplets.jsonl", text);
 }
 
-/* `weft train MODEL ...` on n ranks, in a shell where $R is the rank; its process is in
- * pid.$R, and the launcher's in pid.launcher, of the temporary folder. 0: without a launcher. */
+/* `weft train MODEL ...` on n ranks, in a shell where $R is the rank; its process id is in pid.$R,
+ * and the launcher's in pid.launcher, of the temporary folder. 0: without a launcher. */
 static const char *train_command(int n, const char *arguments)
 {
     static char commands[4][3000];
@@ -191,7 +191,7 @@ static void ranks_have_the_losses_of_one_process(void)
                runs[i].name, runs[i].ranks, loss, norm, validation);
         CHECK(loss <= (runs[i].ranks == 4 ? 0 : 1e-6)); /* a batch a rank: the same sums */
         CHECK(norm <= (runs[i].ranks == 4 ? 0 : 1e-5));
-        CHECK(validation <= 2e-6); /* after updates whose last digits differ: 1.1e-6 for dpo */
+        CHECK(validation <= 2e-6); /* rounding of earlier updates: 1.1e-6 for dpo */
     }
 }
 
@@ -234,8 +234,8 @@ static void check_failure(const output *o, const char *message)
     CHECK(is_once(o->err, message));
 }
 
-/* --max-memory is of each rank: where it is short ranks split their batches, and the losses are
- * those of one process with enough; where nothing fits, all end with one message. */
+/* --max-memory applies to each rank. If a batch does not fit, ranks split their batches, with the
+ * losses of a process with enough memory; if nothing fits, all ranks end with one message. */
 static void max_memory_is_of_each_rank(void)
 {
     if (!can_run())
@@ -269,7 +269,7 @@ static void max_memory_is_of_each_rank(void)
 
 /* ---- ranks that are lost -------------------------------------------------------------------- */
 
-/* Enough that a rank is hardly at the end before it is killed. */
+/* Enough that a rank is unlikely to have ended before it is killed. */
 #ifdef __SANITIZE_ADDRESS__
 enum { UPDATES = 40 };
 #else
@@ -298,7 +298,7 @@ static output interrupt(int ranks, const char *out, int updates, const char *wha
         check_temporary("pid"), train_command(ranks, arguments), out, updates, what);
 }
 
-/* The same again, where the run was at its end before. */
+/* Repeats it if the run had ended before. */
 static output interrupt_in_time(int ranks, const char *out, int updates, const char *what)
 {
     output o = interrupt(ranks, out, updates, what);
@@ -309,7 +309,7 @@ static output interrupt_in_time(int ranks, const char *out, int updates, const c
     return o;
 }
 
-/* The run that was left alone. */
+/* The uninterrupted run. */
 static const char *whole_run(void)
 {
     static const char *out;
@@ -320,8 +320,8 @@ static const char *whole_run(void)
     return out;
 }
 
-/* Nothing hangs, every checkpoint is whole, and a run that is resumed ends with the bytes of one
- * that was left alone. */
+/* Nothing hangs, every checkpoint is complete, and a resumed run ends with the bytes of an
+ * uninterrupted one. */
 static void check_resumed(const char *out)
 {
     const char *whole = whole_run();
@@ -582,8 +582,8 @@ static void ranks_distill_as_one_process(void)
     }
 }
 
-/* Processes of a launcher that Weft was not built for are no ranks of one run: each would train by
- * itself. */
+/* Processes of a launcher that Weft was not built for are not ranks of one run: each would train
+ * separately. */
 static void other_launchers_are_refused(void)
 {
     const output o =

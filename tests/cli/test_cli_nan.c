@@ -173,7 +173,7 @@ static void texts_of_the_library_fail_with_the_reason(void)
                       weft_error_message());
         CHECK_EQ_INT(n, 0);
     }
-    /* A damaged draft of a good model. */
+    /* A damaged draft of a valid model. */
     int n = 0;
     const weft_generate_options drafted = {.max_tokens = 6, .draft = model};
     check_message(weft_generate(good, tokenizer, ids, 4, &drafted, count_tokens, &n, NULL),
@@ -204,7 +204,7 @@ static void texts_of_the_library_fail_with_the_reason(void)
     weft_model_free(good);
 }
 
-/* One damaged row of logits among good ones; what a mask excludes may be damaged. */
+/* One damaged row of logits among valid ones; masked logits may be damaged. */
 static void a_draw_names_the_rows_without_a_token(void)
 {
     const float logits[] = {1, 3, 2, 1, NAN, 2, 0, 1, INFINITY, NAN, NAN, NAN, -INFINITY, 5, 1};

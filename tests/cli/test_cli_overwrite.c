@@ -122,7 +122,7 @@ static void a_run_replaces_only_its_own_files(void)
 
 /* ---- the other writers ---------------------------------------------------------------------- */
 
-/* Files for the commands below, in one folder: an adapter (ad), ids, texts and rows. */
+/* Files for the commands below in one folder: an adapter (ad), ids, texts and rows. */
 static const char *work_folder(void)
 {
     static char folder[512];
@@ -216,7 +216,7 @@ static void inputs_are_never_overwritten(void)
     }
 }
 
-/* --force writes what it is for. */
+/* --force replaces the output. */
 static void force_replaces(void)
 {
     for (size_t i = 0; i < 5; i++) {

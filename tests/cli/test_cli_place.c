@@ -1,5 +1,5 @@
 /* tests/cli/test_cli_place.c -- the device and the dtype of a command: the choice from simulated
- * facts, and what the command stores and says of it. */
+ * facts, and what the command stores and prints. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 
 enum { GB = 1000000000 };
 
-/* Machines by the names of their devices after the CPU: free memory in GB, and traits. */
+/* Machines by the names of their devices other than the CPU, with free memory in GB and
+ * features. */
 typedef struct machine {
     const char *name;
     bool amx;

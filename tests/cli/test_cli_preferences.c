@@ -102,7 +102,7 @@ static void train_whole(const char *options, const char *out)
         CHECK_FAIL("%s", o.err);
 }
 
-/* A pair is one example, of the data and of what is kept for validation. */
+/* A pair is one example, in counts of the data and of the validation split. */
 static void pairs_are_counted_as_pairs(void)
 {
     const char *out = check_temporary("counted");
@@ -142,7 +142,7 @@ static void packed_pairs_have_the_same_loss(void)
         const char *name = weft_objectives[i]->name;
         if (weft_objectives[i]->examples == WEFT_EXAMPLES_SCORED || weft_objectives[i]->compare ||
             weft_objectives[i] == &weft_objective_distill)
-            continue; /* they are not packed, or need a teacher */
+            continue; /* they cannot be packed, or need a teacher */
         const double padded = loss_of(name, "");
         CHECK(padded > 0);
         CHECK_RELATIVE(loss_of(name, "--pack --length 20"), padded, 1e-5);
@@ -202,8 +202,8 @@ static void expect_same(const char *a, const char *b)
     CHECK_STR(o.out, "1\n");
 }
 
-/* The column of a run is that of its starting weights: from its folder, also when the adapter that
- * it began with has changed since, or computed once more. */
+/* A run keeps the reference of its starting weights: it is read from the folder, even if the
+ * adapter that the run began with has changed since, or computed again. */
 static void resumed_runs_have_the_reference_that_they_began_with(void)
 {
     static const char *const objectives[] = {"dpo", "kto"};
@@ -232,7 +232,7 @@ static void resumed_runs_have_the_reference_that_they_began_with(void)
     }
 }
 
-/* An option that says what the run has anyway is no other option. */
+/* An option with the run's own value is accepted. */
 static void own_values_are_accepted(void)
 {
     static const struct {

@@ -152,7 +152,7 @@ static void rewards_are_in_the_report(void)
     CHECK(strstr(o.out, "Reward") == NULL);
 }
 
-/* Of a run whose held-out completions have rewards. */
+/* A run whose held-out completions have rewards. */
 static void validation_rewards_are_shown(void)
 {
     static const char *const result =
@@ -214,7 +214,7 @@ static void folders_without_a_run_are_refused(void)
     CHECK_CONTAINS(o.err, "metrics.jsonl");
 }
 
-/* Malformed lines are skipped; what changes the direction of text is escaped. */
+/* Malformed lines are skipped; characters that change the direction of text are escaped. */
 static void a_bad_line_hides_no_other_line(void)
 {
     char lines[1000];

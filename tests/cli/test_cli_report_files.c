@@ -1,6 +1,6 @@
 /* tests/cli/test_cli_report_files.c -- what weft report writes of real runs: every metric of every
- * objective is in the page, which HTML's own rules hold and which names no address; runs side by
- * side; CSV and JSON as Python reads them. */
+ * objective is in the page, which is well-formed HTML without addresses; runs side by side; CSV and
+ * JSON as Python reads them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@ static const char *story(void)
     return text_file("story.txt", text);
 }
 
-/* The options of every run here: what is drawn at random is in them. */
+/* The options of every run here, including everything that draws random numbers. */
 static const char *arguments(void)
 {
     static char line[2048];
@@ -51,7 +51,7 @@ static const char *whole(double *seconds)
     return path;
 }
 
-static int stopped_runs; /* those that a signal found at work */
+static int stopped_runs; /* runs that had not ended when the signal came */
 
 /* Starts or resumes the run in `out`, sends the signal after so many seconds, and resumes it until
  * it ends by itself. */
@@ -103,7 +103,7 @@ static void killed_runs_are_resumed(void)
         stop_and_resume(out, "KILL", 0.05 + share * (seconds + 0.1));
         expect_whole(out);
     }
-    for (int i = 0; stopped_runs == 0 && i < 5; i++) { /* all were at their ends: sooner */
+    for (int i = 0; stopped_runs == 0 && i < 5; i++) { /* all had ended before: earlier signals */
         char out[1024], name[32];
         snprintf(name, sizeof name, "sooner%d", i);
         snprintf(out, sizeof out, "%s", check_temporary(name));
@@ -127,7 +127,7 @@ static void stopped_runs_are_resumed(void)
     }
 }
 
-/* Whatever file or folder a killed process was writing is deleted, and nothing else. */
+/* The partial file or folder of a killed process is deleted, and nothing else. */
 static void partial_files_are_deleted(void)
 {
     static const char *const partial[] = {"config.json.part-7-0",
@@ -167,7 +167,7 @@ static void partial_files_are_deleted(void)
         CHECK_EQ_INT(shell_command(NULL, "test -e %s/%s", out, others[i]).code, 0);
 }
 
-/* A run killed while it replaced `best` in two steps: the best before comes back. */
+/* A run killed while it replaced `best` in two steps: the previous best is restored. */
 static void a_best_that_was_moved_aside_comes_back(void)
 {
     char out[1024];
@@ -218,7 +218,7 @@ static void a_run_without_files_leaves_none(void)
     }
 }
 
-/* Options that would make another run are refused by name; others may change. */
+/* Options that would change the run are refused by name; others may differ. */
 /* The message has the option's name, not that of a field. */
 static void a_resumed_run_keeps_its_rate_of_lora_plus(void)
 {

@@ -70,7 +70,7 @@ static const char *on_terminal(const char *command)
     return seen;
 }
 
-/* Newlines, which a terminal driver gives a carriage return, and tabs are all that is allowed. */
+/* Newlines, to which a terminal driver adds a carriage return, and tabs are all that is allowed. */
 static void check_harmless(const char *seen, const char *about)
 {
     CHECK(seen[0] != '\0');

@@ -168,7 +168,7 @@ static void runs_are_continued(void)
                      data, run, next);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "weft fuse ");
-    CHECK(strstr(o.out, "adapter.gguf") == NULL); /* such files have no rows of tokens */
+    CHECK(strstr(o.out, "adapter.gguf") == NULL); /* such files cannot have rows of tokens */
     snprintf(run, sizeof run, "%s", next);
     check_in_file(run, "last/tokenizer.json", "\"content\": \"<hero>\"");
 }

@@ -75,7 +75,7 @@ static void an_ignored_hangup_stays_ignored(void)
     CHECK(strstr(o.err, "stopping") == NULL);
 }
 
-/* `weft train 2>&1 | head -1`: the reader is gone after a line, and the run is whole. */
+/* `weft train 2>&1 | head -1`: the reader ends after a line, and the run is complete. */
 static void a_closed_pipe_does_not_end_a_run(void)
 {
     char out[1024];
@@ -100,8 +100,8 @@ static void a_limit_on_files_does_not_kill_a_run(void)
     CHECK_EQ_INT(shell_command(NULL, "grep -q '\"state\": \"failed\"' %s/run.json", out).code, 0);
 }
 
-/* Found before the data are read and the model is loaded, neither of which is there; nothing is
- * left behind. */
+/* Reported before the data are read and the model is loaded: neither exists. Nothing is left
+ * behind. */
 static void an_unusable_folder_is_found_first(void)
 {
     char folder[512], file[512];
@@ -126,8 +126,8 @@ static void an_unusable_folder_is_found_first(void)
     }
     weft_free((char *)cases[1].out);
     weft_free((char *)cases[4].out);
-    /* Where it can be written, what is wrong with the data is said, and the folder does not stay.
-     */
+    /* If the folder can be written, the error of the data is reported, and the folder is
+     * removed. */
     output o = weft_command(NULL, "train %s --data no/such/data --out %s/c", model(), folder);
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "no/such/data");
@@ -196,7 +196,7 @@ static void every_optimizer_and_schedule_can_be_chosen(void)
     check_one_line(&o, 2);
 }
 
-/* Nothing that was given is ignored. */
+/* No given option is ignored. */
 static void conflicting_options_are_refused(void)
 {
     static const char *const of_adapter[] = {"--rank 8", "--targets q_proj", "--dropout 0.1",

@@ -60,8 +60,8 @@ static void make_data(void)
     }
 }
 
-/* What a run left in its folder, but for its times and its command line; "refused" with a usage
- * error, "failed" with another. */
+/* The files of a run without times and the command line; "refused" after a usage error, "failed"
+ * after another error. */
 static char *effect_of(const char *out, int code)
 {
     if (code != 0)
@@ -121,7 +121,7 @@ static const char *base_effect(const char *base)
 #define DISTILL ROWS " --objective distill --teacher taught/last"
 #define SPLIT ROWS " --val-split 0.3"
 
-/* Every option with a value that a run of `base` does not have. */
+/* Every option with a value that differs from that of `base`. */
 static const struct {
     const char *name, *base, *value;
 } option_cases[] = {
@@ -296,7 +296,7 @@ static void every_option_of_a_resumed_run_changes_it_or_is_refused(void)
                        option_cases[i].value);
         weft_free(effect);
     }
-    /* The run's own values are no others. */
+    /* The run's own values are accepted. */
     static const char *const same[] = {"--batch-size 2",   "--alpha 16",  "--rank 8",
                                        "--train-on turns", "--lr 0.0002", "--long keep-head"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
@@ -327,8 +327,8 @@ static void completions_are_measured_and_shown(void)
     "--completions completions.jsonl --objective dapo --batch-size 3 --steps 4 --lr 0.02 "         \
     "--num-generations 4"
 
-/* Zeros that are given are zeros: the same run as without the options whose default is 0, and
- * another than that of dapo's mask. */
+/* Explicit zeros mean zero: options whose default is 0 give the same run as without them, and
+ * dapo's mask another run. */
 static void explicit_zeros_are_zeros(void)
 {
     make_data();
@@ -350,7 +350,7 @@ static void explicit_zeros_are_zeros(void)
     CHECK_EQ_INT(o.code, 0);
 }
 
-/* Options without an effect beside the others. */
+/* Options that have no effect together with the others. */
 static const struct {
     const char *options, *says;
 } without_effect[] = {
@@ -435,8 +435,8 @@ static void options_without_an_effect_are_refused(void)
     }
 }
 
-/* Data with at least 200 samples is split by default; options that need a validation refuse less.
- */
+/* Data with at least 200 samples is split by default; with fewer, options that need validation are
+ * refused. */
 /* The teacher's tokenizer, its weights in --dry-run, and a stored teacher that is read again. */
 static void teachers_are_checked(void)
 {

@@ -143,8 +143,8 @@ static void a_dry_run_shows_the_plan_and_writes_nothing(void)
     CHECK_CONTAINS(o.out, "\"weight\": 1, \"text\": \" Once");
 }
 
-/* What is advised fits. The rows are so long that one has the kernels of many: estimates from a
- * few tokens are higher. */
+/* The advised options fit. Rows are long enough that one row uses the kernels for many rows:
+ * estimates from a few tokens are higher. */
 static void runs_that_do_not_fit_are_refused(void)
 {
     const double all = dry_peak_of(long_chats(), "--batch-size 8") / 1e9;
@@ -165,7 +165,7 @@ static void runs_that_do_not_fit_are_refused(void)
                      "train %s --data %s --dry-run --batch-size 8 --checkpoint --max-memory %.4f",
                      model(), long_chats(), 0.9 * all);
     CHECK_EQ_INT(o.code, 0);
-    /* Batches are split first: what is advised then is for one sample at a time. */
+    /* Batches are split first, so the advice is for one sample at a time. */
     const double one = dry_peak_of(long_chats(), "--batch-size 8 --micro-batch 1") / 1e9;
     o = weft_command(NULL, "train %s --data %s --dry-run --batch-size 8 --max-memory %.4f", model(),
                      long_chats(), 0.85 * one);
@@ -201,7 +201,7 @@ static void micro_batches_fit_into_memory(void)
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.err, "out of memory; from now on batches are computed");
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    /* Idle buffers too. What is not in arrays is reported and not limited. */
+    /* The limit includes idle buffers. Memory outside of arrays is reported but not limited. */
     CHECK(number(o.out, "peak_memory") <= 0.7e9 * all + 12e6);
 #endif
     const double loss = number(o.out, "loss");
@@ -259,7 +259,7 @@ static void the_end_says_which_adapter_to_use(void)
     CHECK_CONTAINS(o.out, "/report.html");
     CHECK_CONTAINS(o.out, "/best was loaded again: its validation loss is the same, ");
     char begin[1024], command[2048];
-    snprintf(begin, sizeof begin, "  %s ", check_built("cli/weft")); /* as it was called */
+    snprintf(begin, sizeof begin, "  %s ", check_built("cli/weft")); /* as in the command */
     const size_t n_begin = strlen(begin);
     const char *at = strstr(o.out, begin);
     if (!CHECK(at != NULL && strncmp(at + n_begin, "generate ", 9) == 0))
@@ -316,7 +316,7 @@ static void the_config_of_a_run_reproduces_it(void)
     CHECK_EQ_INT(o.code, 0);
     CHECK_EQ_INT(shell_command(NULL, same, first, second).code, 0);
     CHECK_EQ_INT(shell_command(NULL, "cmp %s/config.json %s/config.json", first, second).code, 0);
-    /* The command line counts more, and --epochs replaces the file's steps. */
+    /* The command line takes precedence, and --epochs replaces the file's steps. */
     o = weft_command(NULL, "train --config %s/config.json --seed 8 --epochs 1 --out %s", first,
                      third);
     CHECK_EQ_INT(o.code, 0);

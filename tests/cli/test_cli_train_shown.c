@@ -70,8 +70,8 @@ static void the_progress_is_smoothed(void)
     CHECK_CONTAINS(o.err, " left\n");
 }
 
-/* Validation on other facts rises while the rows are learned, which the end of the run says; on the
- * rows themselves, and with many updates behind the best one only, it says nothing. */
+/* The validation loss on other facts rises during training, which the end of the run reports. With
+ * the rows themselves, and if only many updates follow the best one, it reports nothing. */
 static void trained_rows_are_reported(void)
 {
     static const char facts[] = "{\"prompt\": \"The mill is\", \"completion\": \" violet.\"}\n"
@@ -118,7 +118,7 @@ static void speeds_leave_out_validation(void)
     CHECK_RELATIVE(shown, tokens / updates, 1e-4);
 }
 
-/* Validations are ten, and fewer where they would take longer than the updates. */
+/* There are ten validations, and fewer if they would take longer than the updates. */
 static void large_validation_data_is_read_less_often(void)
 {
     static const struct {
@@ -200,7 +200,7 @@ static bool is_reported(const memory *m)
     return m->anonymous == 0 || fabs(m->reported / m->anonymous - 1) < 0.04;
 }
 
-/* A late look misses the most: then again. */
+/* A late measurement misses the peak: then once more. */
 static memory memory_of(const char *data, const char *options)
 {
     memory m = run_once(data, options);

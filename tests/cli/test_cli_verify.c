@@ -80,7 +80,7 @@ static void an_unchanged_run_is_verified(void)
     CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
 }
 
-/* Changes something in a copy of the run, and expects that it is named. */
+/* Changes something in a copy of the run, and expects a message that names it. */
 static void expect_named(const char *folder, const char *change, const char *undo, const char *item,
                          const char *difference)
 {
@@ -124,7 +124,7 @@ static void changed_inputs_are_named(void)
     expect_named(folder, "printf ' ' >> base/tokenizer_config.json",
                  "cp base0/tokenizer_config.json base", "tokenizer",
                  "tokenizer_config.json: recorded ");
-    /* Options that do not change the result are named, and no difference. */
+    /* Options that do not change the result are named, and no difference is reported. */
     output o =
         verify_after(folder, "sed -i 's/\"--keep\", \"2\"/\"--keep\", \"5\"/' run/run.json", "");
     CHECK_EQ_INT(o.code, 0);
@@ -250,7 +250,7 @@ static void changed_results_are_named(void)
     }
 }
 
-/* Bytes depend on the build, so that of another one are compared with a tolerance. */
+/* Bytes depend on the build, so runs of another build are compared with a tolerance. */
 static void another_build_is_named(void)
 {
     const char *folder = run_in("build", "");
@@ -264,7 +264,7 @@ static void another_build_is_named(void)
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "options    equal\nbuild      differs\n           weft: recorded 9");
     CHECK_CONTAINS(o.out, ": equal bytes\nverified\n");
-    /* Files other than tensors' do not depend on the build. */
+    /* Files without tensors do not depend on the build. */
     static const struct {
         const char *change, *undo, *says;
     } files[] = {
@@ -345,7 +345,7 @@ static void every_task_is_verified(void)
     CHECK_CONTAINS(o.out, "config.json: other bytes");
 }
 
-/* Programs that a run names are run only if that is asked for. */
+/* Programs that a run names are run only on request. */
 static void programs_are_not_run_unasked(void)
 {
     char folder[1024];
@@ -377,7 +377,7 @@ static void programs_are_not_run_unasked(void)
     expect_named(folder, "echo '# other' >> judge.sh", "true", "options", "judge.sh: recorded ");
 }
 
-/* What cannot be checked is refused. */
+/* A run that cannot be checked is refused. */
 static void what_is_missing_is_said(void)
 {
     const char *folder = run_in("missing", "--keep 1");

@@ -306,7 +306,7 @@ static void what_cannot_be_switched_is_refused(void)
     unload(&l);
 }
 
-/* Of sequences with equal texts those with one adapter share pages of keys and values. */
+/* Of sequences with equal texts, those with the same adapter share pages of keys and values. */
 static void adapters_share_no_pages(void)
 {
     enum { ROWS = 3, LONG = 270 };

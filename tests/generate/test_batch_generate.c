@@ -12,7 +12,7 @@
 
 enum { N = 9, LONGEST = 40, MOST = 64 };
 
-/* Requests of 1 to 30 ids, each with options of its own. */
+/* Requests of 1 to 30 ids, each with its own options. */
 typedef struct some {
     int32_t ids[N][LONGEST];
     weft_generate_options options[N];
@@ -65,7 +65,7 @@ static void run(weft_model *model, const some *s, const weft_generate_batch_opti
     weft_generated_rows_free(results, N);
 }
 
-/* Places for all, for some, for one: texts come and go, and none sees another. */
+/* Rows for all, for some and for one: texts enter and leave, and do not affect each other. */
 static void greedy_texts_are_those_alone(void)
 {
     static const char *const families[] = {"llama",      "mistral",  "qwen2",   "qwen3",
@@ -153,7 +153,7 @@ static void texts_with_equal_options_draw_as_alone(void)
     weft_model_free(model);
 }
 
-/* Bit for bit, logits included: of each log-probability there is one double. */
+/* Bit for bit, including logits, which log-probabilities represent as doubles. */
 static void an_invariant_batch_is_exact(void)
 {
     weft_model *model = fixture_model("gemma3");
@@ -311,7 +311,7 @@ static void texts_stop_by_themselves(void)
     weft_model_free(model);
 }
 
-/* What has been told of texts that ended. */
+/* The results that the callback got. */
 typedef struct endings {
     int n;
     size_t order[N], tokens[N];
@@ -358,7 +358,7 @@ static void results_are_reported_as_they_end(void)
     weft_model_free(model);
 }
 
-/* After a cancellation each text has what it had, and those that waited have nothing. */
+/* After a cancellation each text has its tokens so far, and waiting ones have none. */
 static void a_cancelled_batch_keeps_what_there_is(void)
 {
     weft_model *model = fixture_model("llama");
@@ -378,7 +378,7 @@ static void a_cancelled_batch_keeps_what_there_is(void)
         cancelled += results[i].stats.reason == WEFT_FINISH_CANCELLED;
     }
     CHECK_EQ_INT(all, x.all);
-    CHECK(all < 13 + 4); /* the step that was under way, no other */
+    CHECK(all < 13 + 4); /* only the step in progress */
     CHECK(cancelled >= N - 2);
     CHECK_EQ_INT(results[N - 1].n, 0);
     weft_generated_rows_free(results, N);
@@ -386,9 +386,8 @@ static void a_cancelled_batch_keeps_what_there_is(void)
     weft_model_free(model);
 }
 
-/* Documents of several schemas, greedy and drawn, beside free texts. One has no room for a
- * document.
- */
+/* Documents of several schemas, greedy and drawn, beside free texts. One has too few tokens for a
+ * document. */
 static void constrained_texts_are_those_alone(void)
 {
     static const char *const schemas[] = {

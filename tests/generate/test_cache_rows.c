@@ -83,7 +83,7 @@ static void rows_give_what_each_sequence_gives_alone(void)
         }
         for (int step = 0; step < STEPS; step++) {
             weft_scope_open();
-            if (step == 7) { /* the second leaves, the others change places */
+            if (step == 7) { /* the second leaves, the others change rows */
                 static const int32_t which[] = {2, 0};
                 CHECK_OK(weft__cache_keep_rows(all, which, 2));
                 n = 2;

@@ -125,7 +125,7 @@ static bool collect(void *context, const weft_generated *token)
     return true;
 }
 
-/* One document; whether it is what it should be. */
+/* Generates one document; returns whether it is valid. */
 static bool one(weft_model *model, weft_constraint *constraint, const char *text,
                 json_object *schema, tally *t)
 {

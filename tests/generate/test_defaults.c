@@ -193,8 +193,8 @@ static void through_gguf_files(void)
     }
 }
 
-/* What other programs write: a penalty that looks back over no tokens, no sampling at all, values
- * that are no numbers. */
+/* Files of other programs: a penalty over the last 0 tokens, no sampling at all, values that are
+ * not numbers. */
 static void gguf_files_of_other_programs(void)
 {
     const float temperature = -1, penalty = 1.5F, top_p = (float)INFINITY;
@@ -248,7 +248,7 @@ static void gguf_files_of_other_programs(void)
     CHECK_CLOSE(o.sampler.repetition_penalty, 0, 0);
     CHECK_CLOSE(o.sampler.top_p, 0.8, 0);
     CHECK_EQ_INT(o.sampler.top_k, 0);
-    /* Its own end, and the control token with a text that ends turns. */
+    /* Its end token, and the control token whose text ends turns. */
     const int32_t *ends = weft_model_eos(model, &n_eos);
     if (CHECK_EQ_INT(n_eos, 2))
         CHECK(ends[0] == 1 && ends[1] == 2);

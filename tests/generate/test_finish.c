@@ -55,7 +55,7 @@ static void half_a_character_in_the_prompt_is_completed(void)
 
 /* ---- Cancelled and late --------------------------------------------------------------------- */
 
-/* What came before is kept, and not one token more comes. */
+/* Earlier tokens are kept, and no further token is generated. */
 static void cancelling_stops_at_the_token(void)
 {
     if (!ready())
@@ -105,7 +105,8 @@ static void *cancel_in_the_midst(void *context)
     return NULL;
 }
 
-/* By another thread, in the midst of it; a request made before lets no token be computed. */
+/* Cancelled by another thread during generation; a request made before lets no token be
+ * computed. */
 static void another_thread_cancels(void)
 {
     if (!ready())
@@ -148,7 +149,7 @@ static void the_timeout_ends_generation(void)
     CHECK_STR(weft_finish_name(stats.reason), "deadline");
     CHECK(stats.tokens < 900);
     CHECK_EQ_INT(stats.tokens, t.n);
-    /* Between the chunks of a prompt too: no token comes. */
+    /* Also between the chunks of a prompt: then there is no token. */
     static int32_t prompt[MOST];
     for (int i = 0; i < MOST; i++)
         prompt[i] = once[i % ONCE];
@@ -186,8 +187,7 @@ static void same_tokens(weft_generate_options o)
     }
 }
 
-/* Also where the text ends in the midst of a group, and where there are fewer tokens than in one.
- */
+/* Also if the text ends within a group, and if there are fewer tokens than in one group. */
 static void several_tokens_per_evaluation_are_the_same(void)
 {
     if (!ready())

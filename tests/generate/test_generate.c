@@ -46,7 +46,7 @@ static int read_ids(const weft__json *object, const char *key, int32_t *ids)
     return n;
 }
 
-/* Greedy ids of another framework, from this machine's own caches and from the whole text again. */
+/* Greedy ids of another framework, with caches and by computing the whole text for each token. */
 static void greedy_tokens_are_the_reference(void)
 {
     const char *path = check_fixture("storyteller/reference.json");
@@ -98,7 +98,7 @@ static bool on_device(void)
 }
 
 /* The same with steps as graphs: tokens, and on the CPU log-probabilities to the last bit, also
- * where the caches grow. A device parts its sums by the room there is in the caches. */
+ * where the caches grow. A device divides its sums by the capacity of the caches. */
 static void same_as_graphs(weft_generate_options o, int64_t compiles)
 {
     generated fast = {0}, graphs = {0};
@@ -217,8 +217,8 @@ static void the_penalty_sees_prompt_and_text(void)
 }
 
 /* A frequency penalty of 50 lets a token come again only when all others came as often: the first
- * 48 are different, and none is of the prompt. What is suppressed never comes, what has a bias of
- * 1000 comes at once; the lists may go when the generator is made. */
+ * 48 are different, and none is of the prompt. Suppressed tokens are never drawn, and one with a
+ * bias of 1000 comes at once; the lists may be freed once the generator is made. */
 static void lists_and_counts_reach_the_draw(void)
 {
     if (!ready())
@@ -381,7 +381,7 @@ static void memory_grows_by_the_cache_alone(void)
     int32_t id = 0;
     for (int i = 0; i <= last && id >= 0; i++) {
         CHECK_OK(weft_generator_next(g, &id, NULL));
-        CHECK_OK(weft_synchronize(weft_default_device())); /* the next step is under way */
+        CHECK_OK(weft_synchronize(weft_default_device())); /* the next step is in progress */
         active[i] = weft_memory_active();
         if (i == 20)
             weft_memory_reset_peak();
@@ -390,7 +390,7 @@ static void memory_grows_by_the_cache_alone(void)
     CHECK(id >= 0);
     CHECK_EQ_INT(active[240], active[20]); /* no step leaves anything behind */
     CHECK_EQ_INT(active[last], active[last > 780 ? 780 : 270]);
-    /* And by the numbers of the step that can go around the last block's end. */
+    /* And by the numbers of the step in progress beyond the last block. */
     CHECK(active[last] - active[20] >= blocks * block);
     CHECK(active[last] - active[20] < blocks * block + 1024);
     printf("  20 tokens: %lld bytes; %d: %lld; peak %lld\n", (long long)active[20], last,
@@ -399,8 +399,8 @@ static void memory_grows_by_the_cache_alone(void)
     weft_generator_free(g);
 }
 
-/* Each allocation of a short run fails once: the run reports it or does without, and nothing is
- * lost (the sanitized build looks). */
+/* Each allocation of a short run fails once: the run reports it or uses a fallback, and nothing
+ * leaks (checked in the sanitizer build). */
 static void every_allocation_may_fail(void)
 {
     weft_model *small = NULL;
@@ -425,7 +425,7 @@ static void every_allocation_may_fail(void)
         failures += status != WEFT_OK;
         if (status == WEFT_OK)
             CHECK_EQ_INT(t.n, 2);
-    } while (made >= n); /* until the run ends before its turn comes */
+    } while (made >= n); /* until a run has fewer allocations */
     printf("  %llu allocations, %d of them needed\n", (unsigned long long)n - 1, failures);
     CHECK(failures > 100);
     weft_model_free(small);

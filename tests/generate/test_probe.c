@@ -10,7 +10,7 @@
 
 enum { MOST = 64, LAYERS = 8, ALL = 0x7F };
 
-/* What came, by kind. */
+/* The events, by kind. */
 typedef struct watched {
     int count[8]; /* of each kind */
     int32_t tokens[MOST];

@@ -19,7 +19,7 @@ static weft_array *logits(void)
     return weft_from_data(values, WEFT_FLOAT32, WEFT_DIMS(1, V));
 }
 
-/* The tokens that are left, as a word of their indices. */
+/* The remaining tokens, as a string of their indices. */
 static const char *left(const weft_sampler_options *options)
 {
     static char word[V + 1];

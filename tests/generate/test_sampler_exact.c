@@ -106,7 +106,7 @@ static void exclude_top(double *x, const weft_sampler_options *o)
     }
 }
 
-/* All steps on x; false where a decision is too near to be the same in float32. */
+/* All steps on x; false if a decision is too close to be certain in float32. */
 static bool expect(double *x, const double *seen, const bool *allowed, bool excluding,
                    const weft_sampler_options *o)
 {
@@ -217,7 +217,7 @@ static void fill(rows *r)
     }
 }
 
-/* Checked rows of `r`; those with a decision too near are not. */
+/* Returns the number of checked rows of `r`: those without a decision too close to check. */
 static int check_rows(const rows *r, const weft_sampler_options *o, bool constrained)
 {
     float got[B][V];
@@ -265,7 +265,7 @@ static void every_step_is_its_formula(void)
 
 /* ---- draws ---------------------------------------------------------------------------------- */
 
-/* Upper bound of chi-square that a right sampler passes all but once in a million times
+/* Upper bound of chi-square that a correct sampler exceeds once in a million times
  * (Wilson-Hilferty). */
 static double bound(int freedom)
 {
@@ -338,7 +338,7 @@ static void draws_follow_the_exact_probabilities(void)
         check_draws(&r, &xtc[s], 100);
 }
 
-/* Temperature 0 takes the largest of the biased and penalised logits, whatever is set beside it. */
+/* Temperature 0 takes the largest of the biased and penalized logits, for all other settings. */
 static void temperature_zero_is_greedy(void)
 {
     rows r;

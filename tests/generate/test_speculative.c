@@ -103,7 +103,7 @@ static void a_model_accepts_its_own_proposals(void)
     }
 }
 
-/* Small models soon repeat themselves, which is when looking back helps. */
+/* Small models soon repeat themselves, so proposals from earlier text are accepted. */
 static void repeated_sequences_are_proposed(void)
 {
     weft_model *model = open_model("llama");
@@ -214,8 +214,8 @@ static void count(texts *all, const generated *t)
     CHECK_FAIL("a text that cannot be: %d %d %d", t->ids[0], t->ids[1], t->ids[2]);
 }
 
-/* Counts of all texts of a few tokens from the three most probable each against what is expected.
- * Beyond `bound` once in some 30,000 times; the seeds are fixed: no run is unlucky. */
+/* Counts of all texts of a few tokens, each of the three most probable ones, against expected
+ * counts. Beyond `bound` once in some 30,000 times; the seeds are fixed: no run is unlucky. */
 static void chi_square(weft_model *model, weft_generate_options o, int runs, double bound)
 {
     texts all;
@@ -241,7 +241,7 @@ static void chi_square(weft_model *model, weft_generate_options o, int runs, dou
     CHECK(accepted > 0 && accepted < drafted);
 }
 
-/* The same model with a part of its last layer gone: it proposes something else, now and then. */
+/* The same model without a part of its last layer: it sometimes proposes other tokens. */
 static weft_model *worse_model(const char *family)
 {
     weft_model *model = open_model(family);
@@ -323,7 +323,7 @@ static void proposals_of_an_equal_draft_are_always_accepted(void)
     weft_model_free(model);
 }
 
-/* Whatever the model does with its caches, and whether its steps are compiled. */
+/* For all kinds of caches, with compiled steps or not. */
 static void caches_and_compiling_change_nothing(void)
 {
     weft_model *model = open_model("llama"), *draft = open_model("qwen3");

@@ -81,7 +81,7 @@ static weft_generator *start(weft_model *model, const way *w)
     return g;
 }
 
-/* Up to n tokens; how many there were. */
+/* Generates up to n tokens; returns their number. */
 static int next(weft_generator *g, int n, int32_t *ids, double *logprobs)
 {
     for (int i = 0; i < n; i++) {

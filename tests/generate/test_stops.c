@@ -24,7 +24,7 @@ static int count(const stop_case *c)
     return n;
 }
 
-/* ---- what should come, looked for the slow way ---------------------------------------------- */
+/* ---- expected results by a simple search ---------------------------------------------------- */
 
 /* Where the text is cut (`from`) and the stop text ends; the length of the text without one. */
 static void find(const stop_case *c, size_t *from, size_t *to)
@@ -59,7 +59,7 @@ static size_t undecided(const stop_case *c, size_t n)
     return most;
 }
 
-/* ---- one way to part a text ----------------------------------------------------------------- */
+/* ---- one way to split a text ---------------------------------------------------------------- */
 
 typedef struct given {
     char text[256];
@@ -90,7 +90,7 @@ static void check_split(const stop_case *c, unsigned cuts, bool include, bool em
     size_t from, to, start = 0;
     weft__stops *stops;
     given g = {0};
-    int32_t id = 0, last = -1; /* of those that should come */
+    int32_t id = 0, last = -1; /* of the expected ones */
     find(c, &from, &to);
     const size_t end = include ? to : from;
     if (!CHECK_OK(weft__stops_new(c->stops, count(c), include, &stops)))
@@ -107,7 +107,7 @@ static void check_split(const stop_case *c, unsigned cuts, bool include, bool em
         start = i;
         take(stops, &g);
         if (i < to || from == to)
-            CHECK_EQ_INT(g.length, i - undecided(c, i)); /* all that is decided has been given */
+            CHECK_EQ_INT(g.length, i - undecided(c, i)); /* all decided text has been delivered */
         if (empty && !weft__stops_found(stops)) {
             const weft_generated nothing = {.id = id, .text = "", .logprob = -id};
             CHECK_OK(weft__stops_push(stops, &nothing));
@@ -177,7 +177,7 @@ static bool ready(void)
 static const int32_t once[] = {2010, 370, 627, 258, 550, 451, 309}; /* Once upon a time there was */
 enum { ONCE = (int)(sizeof once / sizeof *once) };
 
-/* Every text of 1 to 9 bytes within what the model writes, as the stop text. */
+/* Every text of 1 to 9 bytes within the model's text, as the stop text. */
 static void generation_ends_before_the_stop_text(void)
 {
     if (!ready())

@@ -3,7 +3,7 @@
 #include "generate/caches/store.h"
 #include "tests/check.h"
 
-/* What the plan of a model's caches counts is what the arrays take. */
+/* The planned memory of a model's caches is that of the arrays. */
 static void bytes_are_those_of_the_arrays(void)
 {
     static const int bits[] = {0, 4, 8};
@@ -58,7 +58,7 @@ static void arrays_of_another_kind_are_refused(void)
     }
     CHECK(!fits_with(-1, NULL, 8, WEFT_INT32));
     CHECK(!fits_with(-1, NULL, 8, (weft_dtype)-1));
-    CHECK(!fits_with(-1, NULL, 0, WEFT_FLOAT32)); /* codes where floats were said to be */
+    CHECK(!fits_with(-1, NULL, 0, WEFT_FLOAT32)); /* codes where floats were declared */
     weft_scope_close(NULL);
 }
 

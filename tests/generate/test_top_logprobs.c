@@ -76,7 +76,7 @@ static void top_logprobs_are_the_largest(void)
     }
 }
 
-/* All of what is generated in other ways, to the last bit where the logits are the same. */
+/* All other ways to generate, bit for bit if the logits are the same. */
 static void check_same(const seen *a, const seen *b, double tolerance)
 {
     CHECK_EQ_INT(a->n, b->n);
