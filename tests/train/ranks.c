@@ -10,7 +10,7 @@
 typedef struct meeting {
     pthread_barrier_t barrier;
     int size;
-    const void *at[MOST_RANKS]; /* what each rank has brought */
+    const void *at[MOST_RANKS]; /* the value of each rank */
 } meeting;
 
 typedef struct seat {
@@ -22,7 +22,7 @@ typedef struct seat {
     void *argument;
 } seat;
 
-/* Puts down what this rank brings; all ranks' are there when it returns. */
+/* Stores this rank's value, and returns when the values of all ranks are stored. */
 static void bring(const seat *s, const void *what)
 {
     s->meeting->at[s->rank] = what;

@@ -8,7 +8,7 @@ typedef struct recipe {
     const char *folder; /* of tests/golden/lora */
     const char *model;  /* of tests/golden/models */
     int steps;
-    double lr, weight_decay; /* as in weft_trainer_options: below 0 is none */
+    double lr, weight_decay; /* as in weft_trainer_options: negative: none */
     double lora_plus;
     const weft_nn_lora_options *start; /* NULL: the folder has an adapter to start from */
 } recipe;

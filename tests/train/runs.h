@@ -9,7 +9,7 @@ enum { RUN_SAMPLES = 12, RUN_LENGTH = 16 };
 
 extern const recipe *const run_base; /* llama */
 
-/* Samples of different lengths with a pattern that training can learn. */
+/* Samples of different lengths with a pattern that training learns. */
 weft_dataset *run_samples(void);
 
 typedef struct history {
@@ -35,8 +35,8 @@ extern struct run_shortage {
 /* A supervised or preference objective that is subject to this shortage; one at a time. */
 const weft_objective *run_demanding(const weft_objective *objective);
 
-/* A file of a folder: its path (which lives until the next call), its text (weft_free), whether it
- * is there. */
+/* A file of a folder: its path (valid until the next call), its text (weft_free), and whether it
+ * exists. */
 const char *run_file(const char *folder, const char *name);
 char *run_text(const char *folder, const char *name);
 bool run_has(const char *folder, const char *name);

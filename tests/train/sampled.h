@@ -12,7 +12,7 @@ enum {
     SAMPLED_KEPT = 512
 };
 
-/* A run, and the completions that it has sampled. */
+/* A run, and the completions that it sampled. */
 typedef struct sampled_run {
     weft_objective_options options;
     weft_sampling sampling;
@@ -37,7 +37,7 @@ typedef struct sampled_run {
     weft_train_result result;
     char texts[SAMPLED_KEPT][256];
     int n_texts;
-    weft_model *model; /* of an open run, as these are */
+    weft_model *model; /* of an open run, as here */
     weft_tokenizer *tokenizer;
     weft_dataset *data;
     weft_batches *batches;

@@ -70,7 +70,7 @@ static void partly_adapted_models_are_named_exactly(void)
 {
     const char *const layer[] = {"\"layers_to_transform\": [1],", "\"q_proj\",\n    \"v_proj\""};
     expect_config(&(weft_nn_lora_options){.layers = (const int[]){1}, .n_layers = 1}, layer, 2);
-    /* q in one layer and v in the other: no suffix and no layers mean that. */
+    /* q in one layer and v in the other: no suffix and no list of layers describes that. */
     const char *const targets[] = {"layers.0.self_attn.q_proj", "layers.1.self_attn.v_proj"};
     const char *const paths[] = {"\"layers_to_transform\": null",
                                  "\"model.layers.0.self_attn.q_proj\",\n"
@@ -279,7 +279,7 @@ static void other_kinds_are_unsupported_by_name(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refusal(cases[i].from, cases[i].to, WEFT_UNSUPPORTED, cases[i].field);
-    /* An adapter that says that it is DoRA has magnitudes. */
+    /* With use_dora an adapter must have magnitudes. */
     expect_refusal("\"use_dora\": false", "\"use_dora\": true", WEFT_INVALID,
                    "lora_magnitude_vector");
 }
@@ -312,7 +312,7 @@ static void bad_configs_are_refused(void)
                    "rank_pattern: expected object");
     expect_refusal("\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": 0}", WEFT_INVALID,
                    "alpha_pattern.q_proj");
-    /* The tensors have the rank of all. */
+    /* The rank of the tensors must be that of the configuration. */
     expect_refusal("\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", WEFT_INVALID,
                    "q_proj.lora_A");
     expect_refusal("\"r\": 4,", "\"r\": 4", WEFT_INVALID, "adapter_config.json");
@@ -354,7 +354,7 @@ static void wrong_tensors_are_listed_at_once(void)
 static void targets_may_be_given_in_other_ways(void)
 {
     expect_loaded("../../qwen3", "/nowhere/at/all", 14);
-    /* A regular expression: the tensors say which. */
+    /* A regular expression: the tensors decide which modules are adapted. */
     expect_loaded("\"target_modules\": [\n    \"up_proj\",\n    \"q_proj\",\n    \"o_proj\",\n    "
                   "\"v_proj\",\n    \"k_proj\",\n    \"gate_proj\",\n    \"down_proj\"\n  ]",
                   "\"target_modules\": \".*_proj\"", 14);
@@ -379,7 +379,7 @@ static void expect_scale(const weft_model *model, const char *path, double scale
         CHECK_CLOSE(((weft_nn_lora_linear *)m)->scale, scale, 1e-12);
 }
 
-/* Keys are regular expressions for the end of the path; the first that fits counts. */
+/* Keys are regular expressions for the end of the path; the first that matches applies. */
 static void patterns_of_peft_load(void)
 {
     weft_model *model = recipe_model(&recipes[0], NULL);
@@ -406,7 +406,7 @@ static void an_adapted_model_takes_no_second_adapter(void)
     weft_model_free(model);
 }
 
-/* A factor that was computed when loading is used as long as the arrays are the same ones. */
+/* A factor that was computed when loading is used as long as its arrays are not replaced. */
 static void changed_magnitudes_count_at_once(void)
 {
     weft_model *model = NULL;

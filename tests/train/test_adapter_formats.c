@@ -46,8 +46,8 @@ static void expect_same(const recipe *r, weft_model *model, weft_adapter_format 
     weft_model_free(again);
 }
 
-/* DoRA, a tied embedding, a head that is trained whole, trained tokens and alternating gates and
- * ups have tests of their own. */
+/* DoRA, a tied embedding, a fully trained head, trained tokens and alternating gates and ups have
+ * their own tests. */
 static bool is_plain(const recipe *r)
 {
     static const char *const others[] = {"dora", "tied", "saved", "tokens", "new", "gpt-oss"};
@@ -153,7 +153,7 @@ static void what_only_peft_has_is_refused(void)
     weft_model_free(model);
 }
 
-/* Adapters from which llama.cpp would compute something else. */
+/* Adapters that llama.cpp would compute differently. */
 static void gguf_adapters_that_llama_cpp_misreads_are_refused(void)
 {
     static const char *const cases[][3] = {
@@ -265,7 +265,7 @@ static void mixtures_of_lora_and_dora_are_refused(void)
     for (int i = 0; i < 2; i++)
         expect_refused(mlx_folder(good, names[i], shapes[i], 5), WEFT_UNSUPPORTED,
                        "expected one kind in an adapter");
-    /* In memory such a model can be made, but no file of another format can have it. */
+    /* Such a model can exist in memory, but only PEFT's format can store it. */
     for (int i = 0; i < 2; i++) {
         weft_model *model = model_of("qwen3");
         static const char *const layers[] = {"model.layers.0", "model.layers.1"};

@@ -138,7 +138,7 @@ static void mixtures_are_adapted_with_their_experts(void)
     weft_model_free(model);
 }
 
-/* Of other ranks, of one half, of one layer, with an embedding, of experts in 4 bits. */
+/* Adapters with other ranks, of one half, of one layer, with an embedding, of experts in 4 bits. */
 static void adapters_of_experts_are_saved_and_fused(void)
 {
     const char *const all[] = {WEFT_LORA_ALL_LINEAR}, *const half[] = {"up_proj"};
@@ -158,7 +158,7 @@ static void adapters_of_experts_are_saved_and_fused(void)
     expect_round_trip("qwen3-moe", &o[0], "experts.gguf");
 }
 
-/* An adapter goes through the format to PEFT's and computes the same. */
+/* An adapter is converted to the format and back to PEFT's, and computes the same. */
 static void expect_format(weft_model *model, const char *name, weft_adapter_format format)
 {
     const char *base = check_fixture("models/qwen3-moe");
@@ -207,8 +207,8 @@ static weft_array *decoded(void *context, const weft_nn_item *item, weft_array *
     return weft_encoding_of(value) ? weft_astype(weft_decode(value), WEFT_FLOAT32) : value;
 }
 
-/* Of a base whose experts are quantized, adapters have the loss and gradients of its decoded copy.
- * The kernels round the inputs of encoded matrices. */
+/* Adapters of quantized experts have the loss and gradients of those of decoded experts. The
+ * kernels round the inputs of encoded matrices. */
 static void quantized_experts_are_adapted(void)
 {
     const char *const all[] = {WEFT_LORA_ALL_LINEAR};

@@ -22,10 +22,10 @@ static work work_of(const char *folder)
     return w;
 }
 
-/* Runs the attempt with allocation 1 failing, 2, ... until it makes fewer than that. */
+/* Runs the attempt with allocation 1 failing, then 2, ... until it makes fewer allocations. */
 static void fail_each(const char *what, weft_status (*run)(work *w), work *w)
 {
-    if (w->model == NULL || !CHECK_OK(run(w))) /* what is made once in a process is made */
+    if (w->model == NULL || !CHECK_OK(run(w))) /* allocates what stays */
         return;
     uint64_t nth = 1, failed = 0;
     weft_status status = WEFT_OK;

@@ -40,7 +40,7 @@ static const char *adapter_of(const char *name)
     return check_fixture(path);
 }
 
-/* As PEFT has them, and as the formats of all programs have the adapter of the whole matrix. */
+/* PEFT's adapters, and in the formats of all programs the adapter of the whole matrix. */
 static void parts_add_up_to_the_whole(void)
 {
     static const weft_adapter_format formats[] = {WEFT_ADAPTER_PEFT, WEFT_ADAPTER_GGUF,

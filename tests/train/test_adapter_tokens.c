@@ -92,7 +92,7 @@ static void rows_are_saved_and_merged(void)
     expect_round_trip("qwen2", true);
 }
 
-/* Of a text without the tokens only their own logits change. */
+/* For a text without these tokens only their own logits change. */
 static void other_tokens_stay_as_they_are(void)
 {
     weft_model *model = model_of("qwen2", false), *plain = model_of("qwen2", false);
@@ -211,7 +211,7 @@ static void bad_files_are_refused(void)
 static const int32_t more_tokens[] = {9, 320, 321, 322};
 enum { N_MORE = 4, OLD = 320 };
 
-/* The loss of the ids as a batch of their own; also what its gradient goes through. */
+/* The loss of the ids as one sample. */
 static double loss_of(weft_model *model, const int32_t *ids, int n)
 {
     weft_dataset *data;

@@ -67,7 +67,7 @@ static weft_dataset *many_samples(void)
     return d;
 }
 
-/* Reads an epoch: which sample each row is, into order; returns the share of padding. */
+/* Reads an epoch: sets order[] to the sample of each row, and returns the share of padding. */
 static double read_epoch(weft_batches *b, int64_t epoch, int *order)
 {
     int n = 0;
@@ -140,7 +140,7 @@ static void a_small_dataset_is_one_batch(void)
     weft_dataset_free(d);
 }
 
-/* A file of `batches` and `prompt_lengths`, and what opening it gives. */
+/* Writes a file of `batches` and `prompt_lengths`; returns the status of opening it. */
 static weft_status open_file(weft_array *batches, weft_array *prompts, weft_batches **out)
 {
     const char *names[] = {"batches", "prompt_lengths"};

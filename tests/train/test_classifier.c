@@ -13,7 +13,7 @@
 
 enum { STEPS = 20, ROWS = 4, LENGTH = 24, LABELS = 3 };
 
-/* What PEFT made of a model. */
+/* PEFT's results for a model. */
 typedef struct run {
     int32_t ids[STEPS][ROWS][LENGTH], lengths[STEPS][ROWS], labels[STEPS][ROWS];
     double losses[STEPS], norms[STEPS];
@@ -197,7 +197,7 @@ static void encoders_are_trained_whole(void)
     }
 }
 
-/* Rows that share a line of tokens have the vectors of rows of their own. */
+/* Samples that are packed into one row have the vectors that they have in separate rows. */
 static void packed_texts_have_their_own_vectors(void)
 {
     static const char *const names[] = {"labels-bert", "labels-modernbert"};
@@ -233,8 +233,8 @@ static void packed_texts_have_their_own_vectors(void)
     }
 }
 
-/* A head with one row is not one of labels, and the model is an encoder; embeddings of a classifier
- * are refused. */
+/* A head with one row has no labels, so the model is an encoder; embeddings of a classifier are
+ * refused. */
 static void other_heads_are_left_out(void)
 {
     char *text = NULL;

@@ -1,5 +1,5 @@
-/* tests/train/test_classifier_heads.c -- classifiers whose heads are new or in the checkpoint: what
- * their adapters have, their labels, and what they refuse. */
+/* tests/train/test_classifier_heads.c -- classifiers whose heads are new or in the checkpoint:
+ * contents of adapters, labels, refused input. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -159,8 +159,8 @@ static void labels_are_those_of_the_adapter(void)
     weft_model_free(model);
 }
 
-/* A class for labels without a head in the checkpoint, and one whose head Weft does not have, are
- * loaded without it. */
+/* A class for labels without a head in the checkpoint, and a class with an unsupported head, are
+ * loaded without a head. */
 static void absent_and_unknown_heads_are_left_out(void)
 {
     static const char name[] = "\"Gemma3TextModel\"",
@@ -189,7 +189,7 @@ static void absent_and_unknown_heads_are_left_out(void)
     weft_free(text);
 }
 
-/* Of a configuration for another problem, what contradicts the labels is replaced. */
+/* In a configuration for another problem, members that contradict the labels are replaced. */
 static void saved_classifiers_have_one_label(void)
 {
     char *text = NULL, *written = NULL;
@@ -217,7 +217,7 @@ static void saved_classifiers_have_one_label(void)
     weft_free(text);
 }
 
-/* Everything that reads logits as those of tokens, or other targets than labels. */
+/* Refuses everything that reads logits as those of tokens, or has other targets than labels. */
 static void other_uses_are_refused(void)
 {
     static const int32_t ids[] = {7, 9, 11, LABELS};

@@ -1,6 +1,6 @@
-/* tests/train/test_columns.c -- the columns of batches: a missing, surplus or malformed one is
- * named, for every objective and column; parts of a batch have its rows; an objective of a program
- * reads a column alike in plain, compiled and split updates. */
+/* tests/train/test_columns.c -- the columns of batches: messages name a missing, surplus or
+ * malformed column, for every objective and column; parts of a batch have its rows; a program's own
+ * objective reads the same column in plain, compiled and split updates. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static bool batch_of(const weft_objective *o, bool packed, weft_batch *out)
     return made;
 }
 
-/* ---- what is named -------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------- */
 
 static void expect(const weft_trainer *t, const weft_batch *batch, bool good, const char *what,
                    const char *column)
@@ -227,7 +227,7 @@ static void count_disk(void *context, weft_pause_point point)
     *(int *)context += point == WEFT_PAUSE_DISK;
 }
 
-/* What was computed of a reference is kept, and not computed again. */
+/* The computed part of a reference is kept, and not computed again. */
 static void an_unfinished_reference_continues(void)
 {
     char path[512];
@@ -251,7 +251,7 @@ static void an_unfinished_reference_continues(void)
     CHECK_OK(weft_dataset_add_reference(d, model, &o));
     for (int i = 0; i < 2 * EXAMPLES; i++)
         CHECK(weft_dataset_reference(d)[i] == (i < 4 ? 100 : all[i]));
-    /* One that was cancelled keeps them, too, and leaves the dataset as it was. */
+    /* A cancelled one keeps them, too, and leaves the dataset unchanged. */
     int disks = 0;
     weft_cancel_set(cancel);
     weft_set_pause(count_disk, &disks);
@@ -261,7 +261,7 @@ static void an_unfinished_reference_continues(void)
     CHECK_EQ_INT(disks, 1);
     CHECK(weft_dataset_reference(d)[0] == 100);
     weft_cancel_clear(cancel);
-    write_progress(d, path, begun, 6); /* more than there are: computed anew */
+    write_progress(d, path, begun, 6); /* more than there are: computed again */
     CHECK_OK(weft_dataset_add_reference(d, model, &o));
     CHECK_BYTES(weft_dataset_reference(d), all, sizeof all);
     weft_cancel_free(cancel);
@@ -284,7 +284,8 @@ static double loss_of_part(weft_model *model, const weft_batch *batch, int64_t f
     return loss;
 }
 
-/* Gives the rows of a padded batch the places that they have without these columns. */
+/* Sets the columns `first` and `positions` of a padded batch to the values that their absence
+ * means. */
 static void place(weft_batch *batch)
 {
     const weft_dims shape = weft_shape(batch->tokens);

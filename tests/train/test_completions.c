@@ -72,7 +72,7 @@ static void temperature_and_entropy_are_those_of_the_logits(void)
     }
 }
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- refused input -------------------------------------------------------------------------- */
 
 static void wrong_options_are_named(void)
 {

@@ -109,8 +109,8 @@ static void turns_that_are_rendered_differently_later_are_samples_of_a_group(voi
     weft_dataset_free(d);
 }
 
-/* Templates as they are on the hub, in short: what is trained for an answer without a question, and
- * for content that the template renders as a text or as a list only. */
+/* Shortened templates of models on the hub: the trained tokens of an answer without a question, and
+ * of content that the template renders only as a text or only as a list. */
 static void templates_that_need_questions_lists_or_ends_are_trained(void)
 {
     static const char welcome[] =
@@ -158,7 +158,8 @@ static void templates_that_need_questions_lists_or_ends_are_trained(void)
     }
 }
 
-/* GLM writes no end: the model ends its answer with the token that begins the next message. */
+/* GLM's template writes no end token: the model ends its answer with the token that begins the next
+ * message. */
 static void the_token_that_begins_a_question_ends_a_turn(void)
 {
     static const char glm[] =
@@ -282,8 +283,8 @@ static bool is_line_break(const weft_tokenizer *real, int32_t id)
     return is;
 }
 
-/* TRL has the same ids, and trains the same tokens but for line breaks around turns, which are not
- * generated. */
+/* TRL has the same ids, and trains the same tokens except for line breaks around turns, which are
+ * not generated. */
 static void compare_trl(const weft_dataset *d, const weft__json *samples,
                         const weft_tokenizer *real)
 {
@@ -316,7 +317,8 @@ static void compare_trl(const weft_dataset *d, const weft__json *samples,
     }
 }
 
-/* What a file of rows becomes with the tokenizer and template in a folder, against member `key`. */
+/* Compares the samples of a file of rows, with the tokenizer and template of a folder, with member
+ * `key`. */
 static void compare_file(const char *folder, const char *file, const char *key)
 {
     weft_tokenizer *real = NULL;
@@ -376,7 +378,7 @@ static void gemma3_conversations_equal_transformers(void)
     compare_real("gemma3", true, false, false);
 }
 
-/* Llama's writes the date, which the row gives. */
+/* Llama's template writes the date, which the row gives. */
 static void llama3_2_conversations_equal_transformers(void)
 {
     compare_real("llama3_2", false, false, true);

@@ -205,7 +205,7 @@ static void other_data_has_another_file(void)
     CHECK_OK(load(rows, text, 20, folder, &d, NULL));
     CHECK_EQ_INT(count_files(), n + 2);
     weft_dataset_free(d);
-    /* What a template writes may depend on the day. */
+    /* The text of a template may depend on the date. */
     static const char dated[] = "{{ strftime_now('%Y') }}{% for m in messages %}{{ m.content }}"
                                 "<|endoftext|>{% endfor %}";
     CHECK_OK(load(rows, dated, 20, folder, &d, NULL));
@@ -213,8 +213,8 @@ static void other_data_has_another_file(void)
     weft_dataset_free(d);
 }
 
-/* Writes a file with one sample whose length and limit are given, and a checksum that fits, and
- * says whether it is opened. */
+/* Writes a file with one sample of this length and limit, with a valid checksum; returns whether it
+ * can be opened. */
 static bool is_opened(int64_t length, int64_t limit)
 {
     static const int32_t ids[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -241,7 +241,7 @@ static void impossible_lengths_are_refused(void)
     CHECK(is_opened(8, 8));
     CHECK(!is_opened(9, 8));
     CHECK(is_opened(12, 12));
-    CHECK(!is_opened(13, 13)); /* beyond the ids */
+    CHECK(!is_opened(13, 13)); /* beyond the list of ids */
 }
 
 static void damaged_files_are_written_anew(void)
@@ -265,7 +265,7 @@ static void damaged_files_are_written_anew(void)
         CHECK_CONTAINS(logged, "is damaged and written anew");
         weft_dataset_free(d);
     }
-    /* Any byte that is wrong is noticed. */
+    /* A change of any byte is detected. */
     for (size_t i = 0; i < size && i < 2000; i++) {
         data[i] = (char)~data[i];
         CHECK_OK(weft_file_write(name, data, size));

@@ -65,7 +65,7 @@ static void every_format_may_be_compressed(void)
     }
 }
 
-/* A cut file is never taken for a shorter one, and a changed one is an error. */
+/* A truncated file is never read as a shorter one, and a changed one is an error. */
 static void damaged_files_are_refused_by_name(void)
 {
     static const char *const names[] = {"rows.jsonl.gz", "rows.csv.gz", "rows.jsonl.zst",
@@ -165,8 +165,8 @@ static void contents_are_not_kept_in_memory(void)
     CHECK(peak_kib() - before < 60 << 10);
 }
 
-/* Files of data that another process truncates meanwhile are read whole or refused, never mapped.
- */
+/* Data files that another process truncates meanwhile are read completely or refused, never
+ * mapped. */
 static void files_may_be_truncated_while_they_are_read(void)
 {
     static const char *const files[] = {"compressed/rows.jsonl.gz", "compressed/rows.txt.zst",

@@ -50,7 +50,7 @@ static void write_file(const char *path, const char *text)
     CHECK_OK(weft_file_write(path, text, strlen(text)));
 }
 
-/* Whether the text of sample i is this, and the trained part of it that. */
+/* Checks the text of sample i, and its trained part. */
 static void expect(const weft_dataset *d, int64_t i, const char *text, const char *trained)
 {
     char *all = NULL, *part = NULL;
@@ -201,7 +201,7 @@ static void bad_rows_may_be_skipped(void)
                  WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "a.jsonl:3: expected \"text\"");
     CHECK_CONTAINS(weft_error_message(), "1 bad rows before this one were skipped");
-    /* Reading goes on with the line behind a record whose quote is not closed. */
+    /* Reading continues with the line after a record with an unclosed quote. */
     CHECK_OK(parse("a.csv", "text\n\"one\ntwo\n", (weft_dataset_options){.max_bad_rows = 1}, &d));
     CHECK_CONTAINS(logged, "a.csv:2: field 1: its quote is not closed");
     expect(d, 0, "two<|endoftext|>", "two<|endoftext|>");
@@ -250,7 +250,7 @@ static void folders_and_patterns_are_read_in_order(void)
         weft_dataset_free(d);
     }
     if (CHECK_OK(weft_dataset_load(in_root("[ad]*"), tokenizer, NULL, 0, &d, NULL))) {
-        CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2); /* a.csv, and what the folder has */
+        CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2); /* a.csv, and the files of the folder */
         weft_dataset_free(d);
     }
     CHECK_STATUS(weft_dataset_load(in_root("*.none"), tokenizer, NULL, 0, &d, NULL), WEFT_IO);
@@ -264,7 +264,7 @@ static void folders_and_patterns_are_read_in_order(void)
                    "the folder has no file of a known format: Parquet, JSON lines");
 }
 
-/* Links to files and folders are followed, but for one to a folder that the link is in. */
+/* Links to files and folders are followed, except for a link to a folder that contains it. */
 static void links_are_followed_once(void)
 {
     weft_dataset *d;
@@ -317,7 +317,8 @@ static void standard_input_needs_a_format(void)
 
 /* ---- mixtures ------------------------------------------------------------------------------- */
 
-/* How often each of n samples, whose last but one id is its number, is in an epoch. */
+/* Counts how often each of n samples is in an epoch; the last but one id of a sample is its
+ * number. */
 static void count_epoch(weft_batches *b, int64_t epoch, int *counts, const int32_t *firsts, int n)
 {
     memset(counts, 0, (size_t)n * sizeof *counts);
@@ -443,7 +444,7 @@ static void duplicates_are_counted(void)
     weft_dataset_free(validation);
 }
 
-/* Comparing each name of a header with all others would take minutes. */
+/* Comparing each name of a header with all other names would take minutes. */
 static void headers_may_have_many_columns(void)
 {
     enum { COLUMNS = 300000 };

@@ -52,7 +52,7 @@ static void expect_refusal(const char *name, const char *text, weft_status statu
     CHECK(d == NULL);
 }
 
-/* The ids of a text into `out`; returns how many. */
+/* Writes the ids of a text to `out`; returns their number. */
 static int64_t ids_of(const char *text, int32_t *out)
 {
     int32_t *ids;
@@ -63,7 +63,7 @@ static int64_t ids_of(const char *text, int32_t *out)
     return (int64_t)n;
 }
 
-/* How many ids in front have weight 0; those after them have weight 1. */
+/* The number of leading ids with weight 0; checks that the others have weight 1. */
 static int64_t untrained(const weft_sample *s)
 {
     int64_t n = 0;
@@ -200,7 +200,7 @@ static void long_samples_follow_the_policy(void)
             CHECK_EQ_INT(s.length, length);
             CHECK_BYTES(s.ids, ids + n - length, (size_t)length * sizeof *ids);
             break;
-        case WEFT_LONG_SPLIT: { /* every target is one of a single piece */
+        case WEFT_LONG_SPLIT: { /* every target belongs to exactly one piece */
             const weft_sample next = weft_dataset_at(d, 1);
             CHECK_EQ_INT(info.split, 2);
             CHECK_BYTES(s.ids, ids, (size_t)length * sizeof *ids);
@@ -237,7 +237,7 @@ static void texts_become_windows(void)
     const int64_t n = ids_of("Once upon a time there was a king who had three sons and a horse. "
                              "The king lived in a castle by the sea.",
                              ids);
-    /* Each begins with the last token of the one before it: all but the first are targets. */
+    /* Each begins with the last token of the previous one: all but the first are targets. */
     const weft_dataset_info info = weft_dataset_info_of(d);
     CHECK_EQ_INT(info.samples, (n - 1 + 5) / 6);
     CHECK_EQ_INT(info.targets, n - 1);
@@ -320,7 +320,7 @@ static void large_data_is_split_by_default(void)
     expect_auto_split(2500, 100);
 }
 
-/* The last windows of a text are held out, and nothing of it is lost. */
+/* The last windows of a text are held out, and no token is lost. */
 static void windows_are_split_by_default(void)
 {
     static char text[16000];

@@ -88,7 +88,7 @@ static double compare(const weft_trainer *t, weft_array *const *arrays, const ch
         snprintf(name, sizeof name, "%s%s", prefix, t->slots.paths[i]);
         weft_array *theirs = weft_safetensors_get(file, name),
                    *own = arrays ? arrays[i] : *t->slots.slots[i];
-        if (!weft_ok(theirs)) /* the file has some of all parameters */
+        if (!weft_ok(theirs)) /* the file has a part of all parameters */
             continue;
         off = fmax(off, norm_of(weft_subtract(own, theirs)) / norm_of(theirs));
         n++;
@@ -143,7 +143,7 @@ static void run_updates(const golden *g, const weft_safetensors *file, const sam
         CHECK_CLOSE(loss, 0, 1e-6);
         CHECK_CLOSE(norm, 0, 5e-6);
         CHECK_CLOSE(gradients, 0, 2e-5);
-        CHECK_CLOSE(parameters, 0, 3e-5); /* Adam divides by small moments */
+        CHECK_CLOSE(parameters, 0, 3e-5); /* Adam amplifies rounding */
     }
     weft_trainer_free(t);
     weft_model_free(model);
@@ -276,7 +276,7 @@ static double difference(const run *a, const run *b)
     return sqrt(squares / of);
 }
 
-/* The same updates, also with other partial sums; and other ones from another teacher. */
+/* The same updates, also with other partial sums; another teacher gives other updates. */
 static void every_way_makes_the_same_updates(void)
 {
     static run plain, other;
@@ -379,8 +379,8 @@ static double loss_of(weft_dataset *d, weft_model *model, weft_model *teacher)
     return found.loss;
 }
 
-/* A teacher that reads other samples: the loss is that of its hidden states at their targets, in
- * every way to compute it. */
+/* A teacher with longer samples: the loss compares its hidden states at their targets, for every
+ * way to compute it. */
 static void a_teacher_may_have_a_longer_system_text(void)
 {
     static run plain, r, other;
@@ -492,8 +492,8 @@ static void a_stored_teacher_trains(void)
                    "temperature: expected that of the stored teacher, 0.9, got 0.5");
 }
 
-/* Batches with packed rows from before the teacher was added, ids beyond the vocabulary, and
- * samples that are added later. */
+/* Packed batches from before the teacher was added, ids beyond the vocabulary, and samples that are
+ * added later. */
 static void misuse_of_a_stored_teacher_is_refused(void)
 {
     static samples s;

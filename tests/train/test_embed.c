@@ -1,6 +1,6 @@
 /* tests/train/test_embed.c -- objectives that compare vectors of texts, against
- * sentence-transformers': every loss and gradient norm; batches that are computed in parts; what is
- * refused; and the data. */
+ * sentence-transformers': every loss and gradient norm; batches that are computed in parts; refused
+ * input; and the data. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static void parts_give_the_same_losses(void)
     }
 }
 
-/* Dropout is drawn for each row of the batch, and again with the same numbers. */
+/* Dropout is drawn for each row of the batch, and is the same when it is drawn again. */
 static void parts_have_the_dropout_of_the_batch(void)
 {
     numbers n;
@@ -73,7 +73,7 @@ static void parts_have_the_dropout_of_the_batch(void)
     CHECK_RELATIVE(parts.grad_norm, whole.grad_norm, 1e-5);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- refused input -------------------------------------------------------------------------- */
 
 static void other_data_is_refused(void)
 {
@@ -103,7 +103,7 @@ static void other_data_is_refused(void)
     close_setting(&s);
 }
 
-/* A text whose vector would be that of another number of tokens. */
+/* Weights that do not mark exactly the last token of a text. */
 static void only_the_last_id_is_a_target(void)
 {
     static const int32_t ids[] = {5, 6, 7, 0};

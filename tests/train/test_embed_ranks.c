@@ -129,7 +129,7 @@ static weft_status no_gather(void *context, const void *bytes, size_t n, void *o
     return WEFT_IO;
 }
 
-/* Noise is drawn for a whole batch, of which a rank computes a part. */
+/* Noise is drawn for a whole batch, but a rank computes only a part: this is refused. */
 static void noise_is_for_one_process(void)
 {
     static const weft_group_type none = {.name = "none", .gather = no_gather};

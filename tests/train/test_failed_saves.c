@@ -119,8 +119,8 @@ static void name_out(int i, uint64_t attempt, char out[600], char parent[600])
              saves[i].name);
 }
 
-/* Waits for the disk that have begun, and those that have not ended; one within another is not
- * reported. */
+/* The number of waits for the disk that have begun, and of those that have not ended; nested waits
+ * are not reported. */
 static int disks, open_disks;
 
 static void count_disks(void *context, weft_pause_point point)
@@ -134,7 +134,7 @@ static void count_disks(void *context, weft_pause_point point)
     }
 }
 
-/* Whether a failed save left something. */
+/* Whether a failed save left files. */
 static bool is_clean(int i, const char *parent)
 {
     return strstr(saves[i].name, ".gguf")
@@ -181,7 +181,7 @@ static void an_allocation_that_fails_leaves_nothing(void)
     for (int i = 0; i < SAVES; i++) {
         char out[600], parent[600];
         uint64_t nth = 1, made = 1;
-        CHECK_OK(saves[i].run(check_temporary(saves[i].name))); /* what is made once is made */
+        CHECK_OK(saves[i].run(check_temporary(saves[i].name))); /* makes what stays */
         for (; made >= nth && nth < 100000; nth += nth < 64 ? 1 : nth / 16) {
             name_out(i, nth, out, parent);
             weft_scope_open();
@@ -200,8 +200,7 @@ static void an_allocation_that_fails_leaves_nothing(void)
     unload();
 }
 
-/* Where no folder can be made, the message has the name that was given, not that of a partial
- * folder. */
+/* If no folder can be made, the message has the given name, not that of a partial folder. */
 static void messages_name_what_was_given(void)
 {
     CHECK_STATUS(weft_convert(check_fixture("models/llama"), "/proc/none", NULL, NULL), WEFT_IO);

@@ -9,13 +9,13 @@
 
 static const recipe *const r = &recipes[1]; /* llama */
 
-/* What is tried, with what it needs. */
+/* An attempt, and its argument. */
 typedef weft_status attempt(void *context);
 
-/* Runs the attempt with allocation 1 failing, 2, ... until it makes fewer than that. */
+/* Runs the attempt with allocation 1 failing, then 2, ... until it makes fewer allocations. */
 static void fail_each(const char *what, attempt *run, void *context)
 {
-    CHECK_OK(run(context)); /* what is made once in a process is made */
+    CHECK_OK(run(context)); /* allocations that are made once in a process are made here */
     uint64_t nth = 1, failed = 0;
     weft_status status = WEFT_OK;
     for (; nth < 100000; nth++) {
@@ -139,13 +139,14 @@ static weft_status write_run(void *context)
     return status;
 }
 
-/* What fails may be a warning, and the run go on; it always ends, and can be made again. */
+/* A failure may be only a warning, after which the run continues; it always ends, and can be
+ * repeated. */
 static void writing_and_resuming_a_run(void)
 {
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("run"));
     CHECK_OK(write_run(folder));
-    /* Under a driver in software each run takes long. */
+    /* With a software driver each run takes long. */
     const uint64_t step = !check_exhaustive() && check_in_software() ? 31 : 5;
     uint64_t nth = 1, failed = 0, made = 0;
     for (; nth < 100000; nth += step) {

@@ -62,8 +62,8 @@ static bool is_line_break(const weft_tokenizer *tokenizer, int32_t id)
     return is;
 }
 
-/* The same ids, and the same ones trained, but for the first, which nothing predicts. TRL goes on
- * behind the end of the last turn of a conversation (`told`) with the template's line break. */
+/* The same ids and the same trained ids, except for the first, which nothing predicts. In TRL the
+ * end of the last turn of a conversation (`told`) is followed by the template's line break. */
 static void compare(const char *name, const weft_sample *s, const weft__json *golden, bool told,
                     const weft_tokenizer *tokenizer)
 {

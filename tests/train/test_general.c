@@ -73,7 +73,7 @@ static void the_general_loss_is_measured_first_and_last(void)
     CHECK(isfinite(r.first_general) && isfinite(r.last_general));
     CHECK(r.first_general != r.last_general);
     CHECK(isnan(none.first_general) && isnan(none.last_general));
-    /* The first one is the model's before training. */
+    /* The first one is the loss of the model before training. */
     weft_model *model = recipe_model(run_base, "initial");
     weft_evaluation found = {0};
     if (model && CHECK_OK(weft_evaluate(model, general, NULL, &found)))
@@ -131,7 +131,7 @@ static void resumed_runs_keep_what_was_measured(void)
     weft_dataset_free(general);
 }
 
-/* A run that validation ends early is measured where it ends. */
+/* A run that validation ends early is measured at its end. */
 static void runs_without_patience_measure_their_end(void)
 {
     weft_dataset *general = general_text(300);
@@ -157,7 +157,7 @@ static void ids_beyond_the_vocabulary_are_refused(void)
     weft_dataset_free(general);
 }
 
-/* A rank of a run whose general text becomes invalid before update `breaks`; 0: never. */
+/* A rank of a run whose general text becomes invalid before update `breaks` (0: never). */
 typedef struct rank_run {
     weft_model *model;
     weft_dataset *data, *general;

@@ -88,7 +88,7 @@ static void add_more(weft_group *group, void *argument)
     a->status[2] = add_values(group, INT64_MAX / 8, NULL);
 }
 
-/* The memory for values grows; what does not fit is an error of every rank. */
+/* The memory for values grows; if it cannot, every rank gets an error. */
 static void a_group_has_memory_for_values(void)
 {
     static addition additions[3];

@@ -58,8 +58,7 @@ static weft_status encode(void *context, const char *path, weft_module **field)
     return status;
 }
 
-/* A tied model of one small layer, with the head that is asked for, and dropout in front of the
- * adapters. */
+/* A tied model of one small layer with the requested head, and dropout in front of the adapters. */
 static weft_model *make(const head *h, int64_t E, double dropout)
 {
     static const char *const targets[] = {"q_proj", "lm_head"};
@@ -96,7 +95,7 @@ typedef struct task {
     what what;
 } task;
 
-/* HIDDEN: what there is without a head. ALL_LOGITS: the loss as it is defined. */
+/* HIDDEN: hidden states without a head. ALL_LOGITS: the loss by its definition. */
 static weft_array *value_of(void *context)
 {
     task *t = context;
@@ -110,8 +109,8 @@ static weft_array *value_of(void *context)
     return weft_scope_close(weft_scale(weft_sum(y, WEFT_ALL_AXES, false), 1e-2));
 }
 
-/* The value and the gradient's norms, one for each slot; returns the bytes that they took beyond
- * what was there. */
+/* The value and the norms of the gradients, one for each slot; returns the peak bytes beyond those
+ * before. */
 static int64_t take(task *t, what part, const weft_nn_slots *slots, double *out)
 {
     weft_array **results = calloc((size_t)slots->n + 1, sizeof *results);

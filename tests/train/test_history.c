@@ -68,7 +68,7 @@ static void curves_have_the_numbers_of_the_lines(void)
     weft_history_free(h);
 }
 
-/* What a page may not have: a second script, an address, an unescaped mark. */
+/* A page must not contain a second script, an address or unescaped markup. */
 static void check_page(const char *page)
 {
     const char *script = strstr(page, "<script");
@@ -140,7 +140,7 @@ static void records_of_other_forms_are_refused_or_shown(void)
                  WEFT_INVALID);
 }
 
-/* Names and texts from files are shown without markup, also in attributes. */
+/* Names and texts from files are escaped, also in attributes. */
 static void names_are_escaped(void)
 {
     static const char *const hostile =
@@ -158,7 +158,7 @@ static void names_are_escaped(void)
     weft_free(page);
 }
 
-/* The first and the last sample of a prompt are beside each other. */
+/* The first and the last sample of a prompt are side by side. */
 static void samples_are_aligned(void)
 {
     const char *folder = run_folder("samples", record, metrics, strlen(metrics));
@@ -264,7 +264,7 @@ static void runs_of_two_models_are_laid_side_by_side(void)
         }
     }
     CHECK_EQ_INT(found, sizeof expected / sizeof *expected);
-    CHECK_EQ_INT(options, 4); /* those that differ, without those of the place */
+    CHECK_EQ_INT(options, 4); /* the differing ones, except for paths */
     weft_history_table_free(&t);
     CHECK_OK(weft_histories_page(runs, 2, check_temporary("models/both.html")));
     char *page = text_of(check_temporary("models"), "both.html");

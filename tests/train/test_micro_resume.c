@@ -1,5 +1,5 @@
 /* tests/train/test_micro_resume.c -- runs that split their batches because memory is short, resumed
- * where there is enough: they end with the bytes of a run that was not stopped. */
+ * with enough memory: they end with the bytes of an uninterrupted run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum { STEPS = 6, SHORT_AT = 2, STOP_AT = 4, ROWS = 4 };
 
 typedef struct rank_run {
     const char *folder;
-    int64_t most;    /* rows that there is memory for in update SHORT_AT; 0: enough */
+    int64_t most;    /* rows that fit into memory in update SHORT_AT; 0: all */
     int64_t stop_at; /* the update after which the run is stopped; 0: none */
     int64_t micro;   /* the option */
     weft_model *model;
@@ -120,7 +120,7 @@ static void resumed_runs_keep_the_split(void)
                      WEFT_CANCELLED);
         CHECK_OK(run(folders[2], ranks, &(rank_run){.most = 0}));
         CHECK(same(folders[1], folders[2]));
-        /* An option says otherwise. */
+        /* An option overrides it. */
         CHECK_STATUS(run(folders[3], ranks, &(rank_run){.most = 1, .stop_at = STOP_AT}),
                      WEFT_CANCELLED);
         CHECK_OK(run(folders[3], ranks, &(rank_run){.micro = ROWS}));

@@ -17,7 +17,7 @@ static const recipe *llama(void)
     return NULL;
 }
 
-/* The sum of the squares of everything that is trained: changes when anything does. */
+/* The sum of the squares of all trained parameters: it changes when any of them does. */
 static double fingerprint(weft_model *model)
 {
     weft_nn_slots slots;
@@ -41,7 +41,7 @@ static weft_status step(weft_model *model, const weft_batch *batch, bool checkpo
     weft_trainer_options options = recipe_options(llama());
     options.checkpoint = checkpoint;
     options.compile = compile;
-    options.micro_batch = -1; /* else a step that found no memory is made again */
+    options.micro_batch = -1; /* otherwise a step without memory would be repeated */
     weft_status status = weft_trainer_new(model, &options, &trainer);
     if (status == WEFT_OK) {
         status = weft_trainer_step(trainer, batch, 1, 1, NULL);
@@ -75,7 +75,7 @@ static void sweep(bool checkpoint, bool compile)
         status = step(model, &batch, checkpoint, compile);
         uint64_t made = weft_memory_fail_at(0);
         weft_scope_close(NULL);
-        if (made <= n) { /* the step ended before: every allocation had its turn */
+        if (made <= n) { /* the step had fewer allocations: every one has failed once */
             break;
         }
         failures += status != WEFT_OK;
@@ -90,8 +90,8 @@ static void sweep(bool checkpoint, bool compile)
            checkpoint ? " (with checkpointing)" : "");
     CHECK_OK(status);
     CHECK(n > 500 && n < 20000);
-    /* Some are survived: a scope without memory, what the cache or a slower way makes up for. Of
-     * the allocations of a compiled step on a device a quarter is. */
+    /* Some failures are survived: those of a scope, of a cache, and those with a slower fallback.
+     * With a compiled step on a device, a quarter of them. */
     CHECK(failures > tries * 2 / 3);
     CHECK_EQ_INT(weft_memory_active(), active);
     weft_scope_close(NULL);

@@ -246,7 +246,7 @@ static void pairs_and_samples_do_not_mix(void)
     weft_dataset_free(single);
 }
 
-/* What is too long leaves no half of a pair. */
+/* A pair with a completion that is too long is left out completely. */
 static void long_pairs_are_left_out_whole(void)
 {
     const int32_t ids[] = {3, 4, 5, 6, 7, 8};
@@ -309,7 +309,7 @@ static weft_status train(const run *r, const char *folder, bool resume, history 
     return status;
 }
 
-/* An objective of the program's own, over single samples, is validated over those too. */
+/* A program's own objective for single samples is also validated on single samples. */
 static void own_objectives_take_single_samples(void)
 {
     const weft_objective own = weft_objective_supervised; /* another address */
@@ -338,8 +338,8 @@ static void own_objectives_take_single_samples(void)
     CHECK_RELATIVE(losses[1], losses[0], 1e-6);
 }
 
-/* The reference is that of the weights training starts from: rewards are 0 before the first update,
- * and a run that is resumed has the same ones as one that is not stopped. */
+/* The reference is that of the starting weights: rewards are 0 before the first update, and a
+ * resumed run has the same rewards as an uninterrupted one. */
 static void resumed_runs_keep_their_reference(void)
 {
     static const char *const names[] = {"dpo-lora", "dpo-whole", "dpo-packed"};

@@ -12,7 +12,7 @@
 
 enum { PAIRS = 9, LONGEST = 20, ROW = 45 };
 
-/* Other devices sum in other orders. */
+/* Other devices sum in a different order. */
 static bool other_device(void)
 {
     return getenv("WEFT_TEST_DEVICE") != NULL;
@@ -119,7 +119,7 @@ static void compare(weft_model *model, const weft_objective *objective, const we
     weft_nn_slots_free(&slots);
 }
 
-/* Log-probabilities of packed samples are the reference that padded ones gave: (2 pairs). */
+/* Log-probabilities of packed samples equal the reference computed from padded ones: (2 pairs). */
 static void compare_reference(weft_model *model, const weft_batch *packed)
 {
     weft_scope_open();
@@ -253,7 +253,7 @@ static void updates_are_the_same(void)
             continue;
         expect_same(o, (setting){.packed = true, .micro = 1}, padded);
         expect_same(o, (setting){.packed = true, .micro = 2}, padded);
-        /* A packed row's dropout is its own. */
+        /* Every packed row has its own dropout. */
         make_updates(o, (setting){.packed = true, .micro = -1, .dropout = 0.3}, dropped);
         CHECK(fabs(dropped[2].loss / padded[2].loss - 1) > 1e-4);
         expect_same(o, (setting){.packed = true, .micro = 2, .dropout = 0.3}, dropped);
@@ -262,7 +262,7 @@ static void updates_are_the_same(void)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* Adds how often pair i's samples are in a batch, and in which of its rows each is read. */
+/* Counts how often the samples of pair i are in a batch, and records the row of each. */
 static void count_pairs(const weft_batch *b, const weft_dataset *d, int *counts)
 {
     const int64_t L = weft_dim(b->tokens, 1), R = weft_dim(b->pack, 0), C = weft_dim(b->pack, 1);
@@ -291,7 +291,7 @@ static void count_pairs(const weft_batch *b, const weft_dataset *d, int *counts)
         CHECK(unpack[i] < 0 || pack[unpack[i]] == i);
 }
 
-/* By two parts of a mixture, of which the second comes twice. */
+/* With a mixture of two sources, the second of which is repeated. */
 static void pairs_are_whole_and_weighted(void)
 {
     static const char *const texts[] = {"{\"prompt\": \"a\", \"chosen\": \"bc\", "

@@ -26,8 +26,8 @@ static weft_dataset *many_samples(void)
     return d;
 }
 
-/* Reads an epoch: how often each sample is in it, where every row says what it has; returns the
- * share of padding. */
+/* Reads an epoch: counts how often each sample is in it, checks the description of every row, and
+ * returns the share of padding. */
 static double read_epoch(weft_batches *b, int64_t epoch, int64_t L_most, int *counts)
 {
     enum { CELLS = BATCH * 200 };
@@ -129,7 +129,7 @@ static void compare_gradients(weft_model *model, const weft_batch *packed, const
     for (int i = 0; i < slots.n; i++)
         worst = fmax(worst, difference(one[i], two[i], 1e-3 * most));
     printf("  gradients differ by %.1e\n", worst);
-    /* Other devices sum in other orders. */
+    /* Other devices sum in a different order. */
     const double tolerance = getenv("WEFT_TEST_DEVICE") ? 3e-5 : 1e-5;
     CHECK(most > 0 && isfinite(most) && worst < tolerance);
     weft_scope_close(NULL);

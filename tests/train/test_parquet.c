@@ -125,7 +125,7 @@ static void other_compression_is_refused_by_name(void)
 
 /* ---- damaged files -------------------------------------------------------------------------- */
 
-/* A file that is cut anywhere has no footer, and says so. */
+/* A file that is truncated anywhere has no footer; the message says so. */
 static void truncated_files_are_refused(void)
 {
     char *data;

@@ -210,8 +210,8 @@ static void run_updates(const golden *g, const weft_safetensors *file, weft_mode
            "clipped %.2g, rewards %.2g, parameters %.2g\n",
            g->name, e.advantages, e.ratios, e.loss, e.norm, e.kl, e.entropy, e.clipped, e.rewards,
            parameters);
-    /* Each about three times the worst one; the advantages and KL of RLOO are differences of sums
-     * of float32 log-probabilities. */
+    /* Each is about three times the largest measured one; the advantages and KL of RLOO are
+     * differences of sums of float32 log-probabilities. */
     CHECK_CLOSE(e.advantages, 0, 1e-4);
     CHECK_CLOSE(e.ratios, 0, 2e-5);
     CHECK_CLOSE(e.loss, 0, 3e-5);
@@ -370,7 +370,7 @@ static void groups_may_be_split(void)
     }
 }
 
-/* The mean over batches needs whole ones. */
+/* The mean over batches needs whole batches. */
 static void whole_batches_are_not_split(void)
 {
     static run r;
@@ -379,8 +379,8 @@ static void whole_batches_are_not_split(void)
     CHECK_EQ_INT(r.status, WEFT_UNSUPPORTED);
 }
 
-/* A run that stops between the updates on a batch goes on to the last of them; resumed, it ends
- * with the same bits, and so does one that is resumed from an earlier checkpoint. */
+/* A run that is stopped between the updates on a batch continues to the last of them; resumed, it
+ * ends with the same bits, and so does a run that is resumed from an earlier checkpoint. */
 static void resumed_runs_have_the_same_bits(void)
 {
     static run all, first, rest;
@@ -423,7 +423,7 @@ static void resumed_runs_have_the_same_bits(void)
     CHECK_CONTAINS(rest.message, "objective: expected the run's rloo, got dapo");
 }
 
-/* A run that fails among the updates on the same completions keeps its weights, and no checkpoint
+/* A run that fails between updates on the same completions keeps its weights, but no checkpoint
  * from which it could not be resumed. */
 static void failures_among_updates_leave_no_checkpoint(void)
 {
@@ -471,7 +471,7 @@ static void updates_without_targets_have_no_loss(void)
     weft_model_free(model);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- refused input -------------------------------------------------------------------------- */
 
 static void wrong_runs_are_refused(void)
 {

@@ -197,7 +197,7 @@ static void expect_labels(const weft_dataset *d, const char *labels)
     CHECK_STR(got, labels);
 }
 
-/* Tables have texts alone: labels, and messages as JSON. */
+/* Tables have only texts: labels, and messages as JSON. */
 static void cells_of_tables_are_labels_and_messages(void)
 {
     static const char labels[] = "prompt,completion,label\nA,b,true\nA,c,False\nA,d,1\nA,e,0\n"
@@ -248,8 +248,8 @@ static void cells_of_tables_are_labels_and_messages(void)
     }
 }
 
-/* The other completion that KTO's batches have is another prompt's, also where rows of a prompt
- * stand side by side, and it is the nearest such. */
+/* The mismatched completion in KTO's batches is that of the nearest other prompt, even if rows of
+ * one prompt are adjacent. */
 static void mismatched_completions_are_of_another_prompt(void)
 {
     enum { N = 100, B = 4 };
@@ -259,7 +259,7 @@ static void mismatched_completions_are_of_another_prompt(void)
     if (!ready())
         return;
     for (int i = 0; i < N;
-         i++) /* ten rows of A, eighty of B, ten of C; each with an end of its own */
+         i++) /* ten rows of A, eighty of B, ten of C; each row ends differently */
         snprintf(text + strlen(text), 120,
                  "{\"prompt\": \"%c is\", \"completion\": \" %c %d.\", \"label\": true}\n",
                  "ABC"[(i >= 10) + (i >= 90)], "ABC"[(i >= 10) + (i >= 90)], i);
@@ -292,7 +292,7 @@ static void mismatched_completions_are_of_another_prompt(void)
     weft_dataset_free(d);
 }
 
-/* Both completions of a row are on one side. */
+/* Both completions of a row are in the same split. */
 static void splits_keep_labelled_pairs_whole(void)
 {
     char text[4000] = "";
@@ -317,7 +317,7 @@ static void splits_keep_labelled_pairs_whole(void)
     weft_dataset_free(validation);
 }
 
-/* Pairs are split whole, and equal completions of one prompt stay two samples. */
+/* Pairs are not divided by a split, and equal completions of one prompt stay two samples. */
 static void splits_keep_pairs_whole(void)
 {
     char text[4000] = "";

@@ -106,7 +106,7 @@ typedef struct run {
     double losses[N_LENGTHS + STEPS];
 } run;
 
-/* Adapters of which no factor is zero. */
+/* Adapters without zero factors. */
 static weft_array *filled(void *context, const weft_nn_item *item, weft_array *value)
 {
     (void)context;
@@ -210,7 +210,8 @@ static void compare(const weft_encoding *e)
     weft_scope_close(NULL);
 }
 
-/* All encodings; one of eight with check_few(): a software driver compiles kernels for seconds. */
+/* All encodings; with check_few() one of eight, since a software driver takes seconds to compile a
+ * kernel. */
 static bool is_tried(int i)
 {
     return !check_few() || i % 8 == 0;

@@ -13,7 +13,7 @@
 
 enum { STEPS = 8 };
 
-/* What a run is made of besides the trainer's options. */
+/* The settings of a run besides the trainer's options. */
 typedef struct setup {
     double dropout;
     int64_t batch_size, rank;
@@ -189,14 +189,14 @@ static bool arm_at_3(void *context, const weft_train_report *report)
     return true;
 }
 
-/* A validation that is cancelled with the run is made when the run is resumed. */
+/* A validation that was cancelled with the run is repeated when the run is resumed. */
 static void a_cancelled_validation_is_made_later(void)
 {
     const setup s = {.batch_size = 4};
     const char *folders[] = {folder_of("validations"), folder_of("cancelled")};
     weft_dataset *d = data_of(&s);
     cancel = weft_cancel_new();
-    for (int k = 0; k < 3; k++) { /* whole; to the cancelled one; on from there */
+    for (int k = 0; k < 3; k++) { /* uninterrupted; up to the cancellation; resumed */
         bool stops = k == 1;
         weft_model *model = model_of(&s);
         weft_batches *batches = NULL;
@@ -307,7 +307,7 @@ static void cut_file(const char *folder, const char *name)
         CHECK(truncate(path, info.st_size / 2) == 0);
 }
 
-/* As a run leaves it that was killed between a checkpoint and the link to it. */
+/* As after a run that was killed between a checkpoint and the link to it. */
 static void last_points_to_the_checkpoint_that_was_resumed(void)
 {
     const char *folder = folder_of("unlinked");
@@ -323,8 +323,8 @@ static void last_points_to_the_checkpoint_that_was_resumed(void)
     CHECK_STR(target, "step-8");
 }
 
-/* As a run leaves it that was killed after its newest checkpoint was damaged: the one before it
- * counts, later lines of metrics.jsonl go, and half-written files too. */
+/* As after a run that was killed, with a damaged newest checkpoint: the previous one is used, and
+ * later lines of metrics.jsonl and partial files are deleted. */
 static void a_damaged_checkpoint_is_skipped(void)
 {
     const char *folder = folder_of("damaged"), *whole = folder_of("undamaged");
@@ -335,7 +335,7 @@ static void a_damaged_checkpoint_is_skipped(void)
     CHECK(mkdir(run_file(folder, "step-7.part-1"), 0777) == 0);
     CHECK_OK(weft_file_write(run_file(folder, "step-7.part-1/x"), "x", 1));
     CHECK_OK(weft_file_write(run_file(folder, "run.json.part-1-1"), "x", 1));
-    CHECK_OK(weft_file_write(run_file(folder, "book.part-1"), "x", 1)); /* somebody else's */
+    CHECK_OK(weft_file_write(run_file(folder, "book.part-1"), "x", 1)); /* not a file of the run */
     FILE *metrics = fopen(run_file(folder, "metrics.jsonl"), "a");
     if (CHECK(metrics != NULL)) {
         fputs("{\"step\": 7, \"lo", metrics);
@@ -368,11 +368,11 @@ static void a_run_without_checkpoints_begins_again(void)
     o.folder = whole;
     CHECK_OK(train(&s, o, NULL));
     check_same_file(whole, folder, "last/adapter_model.safetensors");
-    /* Weights of which there is no checkpoint are not trained over. */
+    /* Trained weights without a checkpoint are not overwritten. */
     CHECK(unlink(run_file(whole, "step-8/training.safetensors")) == 0);
     CHECK_STATUS(train(&s, o, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "no checkpoint that can be read");
-    /* Nor does a run begin beside the checkpoints of another. */
+    /* Neither does a run begin in a folder with checkpoints of another run. */
     CHECK(unlink(run_file(whole, "run.json")) == 0 && !weft_run_exists(whole));
     CHECK_STATUS(train(&s, o, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "step-8");
@@ -474,11 +474,11 @@ static void other_data_options_and_targets_are_refused(void)
     p = o;
     p.accumulate = 2;
     expect_refused("accumulate: expected the run's 1, got 2", s, p);
-    CHECK_OK(train(&s, o, NULL)); /* none of them did harm */
+    CHECK_OK(train(&s, o, NULL)); /* none of them changed anything */
     CHECK(run_has(folder, "step-8"));
 }
 
-/* A base model is the files of its folder. */
+/* A base model is identified by the files of its folder. */
 static void another_base_is_refused(void)
 {
     const char *folder = folder_of("based"), *base = folder_of("base");
@@ -519,7 +519,7 @@ static void words_of_the_command_are_kept(void)
 
 /* ---- a full disk ---------------------------------------------------------------------------- */
 
-/* A limit on the size of files lets everything through but training.safetensors. */
+/* A limit on the size of files that only training.safetensors exceeds. */
 static void a_full_disk_loses_nothing_that_was_saved(void)
 {
     const char *folder = folder_of("full"), *whole = folder_of("roomy");
@@ -544,14 +544,14 @@ static void a_full_disk_loses_nothing_that_was_saved(void)
     weft_free(text);
     CHECK(run_has(folder, "last/adapter_config.json"));
     CHECK(!run_has(folder, "step-8"));
-    CHECK_OK(train(&s, o, NULL)); /* with room again */
+    CHECK_OK(train(&s, o, NULL)); /* with free space again */
     o.folder = whole;
     CHECK_OK(train(&s, o, NULL));
     check_same_file(whole, folder, "last/adapter_model.safetensors");
     check_metrics(folder, 1, STEPS);
 }
 
-/* There is room for the adapter, but not for a checkpoint. */
+/* There is space for the adapter, but not for a checkpoint. */
 static void the_last_weights_are_saved_without_a_checkpoint(void)
 {
     const char *whole = folder_of("room"), *folder = folder_of("no_room");

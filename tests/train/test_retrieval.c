@@ -114,7 +114,7 @@ static void negatives_are_those_of_sentence_transformers(void)
 
 /* ---- many pairs ------------------------------------------------------------------------------ */
 
-enum { N = 150, ANCHORS = 130 }; /* more than a block has */
+enum { N = 150, ANCHORS = 130 }; /* more than one block */
 
 typedef struct many {
     char anchors[N][32], positives[N][32];
@@ -214,7 +214,7 @@ static void options_of_mining_are_checked(void)
         CHECK_STATUS(mine(&m, wrong[i].o, &all), WEFT_INVALID);
         CHECK_CONTAINS(weft_error_message(), wrong[i].part);
     }
-    for (int64_t stop = 1; stop < 500; stop += 350) { /* while embedding, and while comparing */
+    for (int64_t stop = 1; stop < 500; stop += 350) { /* in both phases */
         calls c = {.stop = stop};
         CHECK_STATUS(mine(&m, (weft_mine_options){.callback = note, .context = &c}, &all),
                      WEFT_CANCELLED);

@@ -1,5 +1,5 @@
 /* tests/train/test_rewards.c -- rewards of completions: comparison with answers, patterns, schemas,
- * lengths, and programs that hang, die, write something else, or are slow. */
+ * lengths, and programs that hang, end, write malformed lines, or are slow. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -158,7 +158,7 @@ static weft_status run_program(const char *command, size_t n, double seconds,
     return status;
 }
 
-enum { PATIENCE = 600 }; /* seconds, for what comes at once */
+enum { PATIENCE = 600 }; /* seconds, for immediate answers */
 
 #define PYTHON "exec python3 -u -c '"
 #define EACH "import sys, json\nfor line in sys.stdin:\n    r = json.loads(line)\n    "
@@ -188,7 +188,7 @@ static void programs_answer_in_any_order(void)
 /* A program may take longer for all answers than the limit for one. */
 static void slow_programs_have_time(void)
 {
-    static const char *const pauses[] = {"0.5", "5"}; /* longer where the machine was too slow */
+    static const char *const pauses[] = {"0.5", "5"}; /* longer if the machine was too slow */
     double out[10];
     weft_status status = WEFT_IO;
     for (int i = 0; i < 2 && status != WEFT_OK; i++) {
@@ -209,7 +209,7 @@ static bool is_running(const char *file)
     size_t n;
     if (!CHECK_OK(weft_file_read(file, 0, &text, &n)))
         return true;
-    const pid_t pid = atoi(text); /* 0: the shell was ended before it wrote it */
+    const pid_t pid = atoi(text); /* 0: the shell ended before it wrote it */
     weft_free(text);
     for (int i = 0; i < 3000 && pid > 0 && kill(pid, 0) == 0; i++)
         usleep(20000);
@@ -256,7 +256,7 @@ static void failures_name_the_row(void)
         const double began = weft__seconds();
         (void)unlink(child);
         weft_status status = run_program(cases[i].command, 4, i == 0 ? 2 : PATIENCE, NULL, out);
-        if (i == 0 && access(child, F_OK) != 0) /* it had no time to start */
+        if (i == 0 && access(child, F_OK) != 0) /* it had not started in time */
             status = run_program(cases[i].command, 4, 60, NULL, out);
         CHECK_EQ_INT(status, cases[i].status);
         CHECK_CONTAINS(weft_error_message(), cases[i].row);
@@ -267,7 +267,7 @@ static void failures_name_the_row(void)
     }
 }
 
-/* A second answer to a completion is not taken as that to one of the next batch. */
+/* A second answer to a completion is not taken as an answer of the next batch. */
 static void late_answers_are_refused(void)
 {
     double out[1];

@@ -1,5 +1,5 @@
-/* tests/train/test_row_layouts.c -- rows as other training programs read them: what Weft trains is
- * what they train (tests/golden/train/row_layouts.py), or what the line says and why. */
+/* tests/train/test_row_layouts.c -- rows as other training programs read them: Weft trains what
+ * they train (tests/golden/train/row_layouts.py), or what the line states, with a reason. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 enum { LEAST_ROWS = 60 };
 
-/* The pieces of a sample as JSON, [["text", 0], ["text", 1]]. Nothing predicts the first id, so its
- * weight is 0; here it has the weight of the second. */
+/* The pieces of a sample as JSON, [["text", 0], ["text", 1]]. The first id has weight 0, since
+ * nothing predicts it; here it gets the weight of the second. */
 static void write_pieces(const weft_dataset *d, int64_t i, const weft_tokenizer *tokenizer,
                          weft__text *out)
 {
@@ -68,7 +68,7 @@ static void compare_line(const weft__json *line, const weft__json *theirs,
     CHECK_OK(weft__json_find_string(line, "why", &why));
     const bool differs = expected.value != NULL;
     CHECK_EQ_INT(differs, why != NULL);
-    if (differs) /* else the reason is void */
+    if (differs) /* otherwise no reason is needed */
         CHECK(!json_object_equal(expected.value, theirs->value));
     else
         expected = *theirs;

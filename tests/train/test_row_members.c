@@ -42,7 +42,7 @@ static weft_status parse(const char *rows, const weft_chat *with, weft_examples 
     return status;
 }
 
-/* The samples as text, with [ before what is trained, ] after it, and | after each sample. */
+/* The samples as text: trained parts in [ ], and | after each sample. */
 static void write_samples(const weft_dataset *d, weft__text *out)
 {
     for (int64_t i = 0; i < weft_dataset_info_of(d).samples; i++) {
@@ -385,7 +385,7 @@ static void reasoning_that_the_template_drops_is_trained(void)
                     "<U>Why?<A>\n\nSo.<|endoftext|><U>And?<A>[No.<|endoftext|>]|");
 }
 
-/* What a template marks is trained, with the weights of the messages. */
+/* The parts that a template marks are trained, with the weights of the messages. */
 static void marked_templates_are_trained_as_marked(void)
 {
     static const char source[] =

@@ -14,9 +14,9 @@
 
 enum { STEPS = 4 };
 
-/* ---- what a run writes ---------------------------------------------------------------------- */
+/* ---- files of a run ------------------------------------------------------------------------- */
 
-/* What a path is instead of an adapter. */
+/* Checks that the folder cannot be loaded as an adapter. */
 static void expect_no_adapter(const char *path, const char *message)
 {
     weft_model *model = recipe_model(run_base, NULL);
@@ -89,7 +89,7 @@ static void unwritable_folders_stop_the_run_at_once(void)
     CHECK_EQ_INT(l.n, 0);
 }
 
-/* A limit on the size of files is what a full disk looks like: a write that fails half-way. */
+/* A limit on the size of files acts like a full disk: a write fails half-way. */
 static weft_status run_with_room(rlim_t bytes, weft_trainer_options o, bool validated, history *l,
                                  weft_train_result *result)
 {
@@ -118,7 +118,7 @@ static void a_run_that_does_not_begin_leaves_nothing(void)
     CHECK_OK(run_recipe(o, false, &l, NULL));
 }
 
-/* The run goes on, and at the end says what is missing. */
+/* The run continues, and reports at its end what is missing. */
 static void a_full_disk_leaves_whole_lines(void)
 {
     history l = {.n = 0};
@@ -142,7 +142,7 @@ static void a_full_disk_leaves_whole_lines(void)
     weft_free(text);
 }
 
-/* What was measured but not saved is not the best: best/ has no such adapter. */
+/* An adapter that was measured but not saved is not the best: best/ does not contain it. */
 static void the_best_is_one_that_was_saved(void)
 {
     char folder[512];
@@ -158,7 +158,7 @@ static void the_best_is_one_that_was_saved(void)
             CHECK_EQ_INT(run_with_room(1700, options, true, &l, &result), WEFT_IO);
         else
             CHECK_OK(run_recipe(options, true, &l, &result));
-        CHECK_EQ_INT(result.steps, 4); /* without a best one nothing is out of patience */
+        CHECK_EQ_INT(result.steps, 4); /* without a best one patience does not run out */
         CHECK(result.last_validation < result.first_validation);
         CHECK_EQ_INT(result.best_step, k == 0 ? 0 : 4);
         CHECK(isnan(result.best_validation) == (k == 0));
@@ -218,8 +218,8 @@ static void keep_log(void *context, weft_log_level level, const char *message)
     snprintf(logged + n, sizeof logged - n, "%s\n", message);
 }
 
-/* The next best adapters do not fit on the disk: best/ keeps the one before, whole, and best_step
- * is its update, which also counts for the patience. With room again the run goes on and saves
+/* The next best adapters do not fit on the disk: best/ keeps the previous one completely, and
+ * best_step is its update, from which patience is counted. Once there is space, the run saves
  * them. */
 static void a_full_disk_keeps_the_best_before(void)
 {
@@ -262,7 +262,7 @@ static void a_full_disk_keeps_the_best_before(void)
     weft_free(before);
 }
 
-/* A run that is resumed finds its records in another form: nobody reads from the FIFO. */
+/* A resumed run that finds a FIFO in place of its records does not wait for a writer. */
 static void fifos_in_a_runs_folder_are_refused(void)
 {
     static const char *const names[] = {"metrics.jsonl", "run.json"};
@@ -378,7 +378,7 @@ static void cancelling_saves_and_stops(void)
     CHECK_CONTAINS(text, "\"state\": \"stopped\"");
     weft_free(text);
     CHECK(run_has(folder, "last/adapter_config.json"));
-    /* One that is set from the start stops validation too. */
+    /* A flag that is set from the start stops validation, too. */
     watcher early = {.folder = check_temporary("early"), .cancel = w.cancel, .saved_at = -1};
     CHECK_STATUS(run_watched(o, &early, &result), WEFT_CANCELLED);
     CHECK_EQ_INT(result.steps, 0);
@@ -414,7 +414,7 @@ static void a_run_without_memory_leaves_nothing(void)
     weft_model_free(model);
 }
 
-/* A malformed line of metrics.jsonl does not end what is kept when a run is resumed. */
+/* Lines after a malformed line of metrics.jsonl are kept when a run is resumed. */
 static void a_bad_line_deletes_nothing(void)
 {
     history l = {.n = 0};

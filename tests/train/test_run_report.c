@@ -114,7 +114,7 @@ static void a_report_needs_the_files_of_a_run(void)
     CHECK_STATUS(weft_run_report(folder), WEFT_INVALID);
 }
 
-/* A rate that spoils the model: the run ends `patience` validations after the best one. */
+/* A rate that makes the model worse: the run ends `patience` validations after the best one. */
 static void a_run_ends_without_patience(void)
 {
     char folder[512];

@@ -193,7 +193,7 @@ static void a_zero_does_not_cut_a_text(void)
 
 /* ---- completions of a file ------------------------------------------------------------------- */
 
-/* The completions of a run, given as a file to another one, make the same updates. */
+/* The completions of a run, given to another run as a file, give the same updates. */
 static void completions_of_a_file_make_the_same_updates(void)
 {
     static sampled_run sampled, read;
@@ -265,7 +265,7 @@ static void resumed_runs_have_the_same_bits(void)
     }
 }
 
-/* The completions of other prompts in the folder are refused. */
+/* Completions of other prompts in the folder are refused. */
 static void other_completions_are_refused(void)
 {
     static sampled_run r;
@@ -330,7 +330,7 @@ static void failures_end_the_run(void)
     CHECK_EQ_INT(r.history.n, 1);
     CHECK(run_has(folder, "step-1"));
     weft_cancel *set = r.cancel;
-    r = (sampled_run){.steps = 4, .cancel = set}; /* it is set already: sampling stops */
+    r = (sampled_run){.steps = 4, .cancel = set}; /* it is already set, so sampling stops */
     sampled_run_alone(&r);
     CHECK_EQ_INT(r.status, WEFT_CANCELLED);
     CHECK_EQ_INT(r.calls, 0);

@@ -320,8 +320,8 @@ static void validations_stop_on_all_ranks(void)
     weft_cancel_free(ranks[1].cancel);
 }
 
-/* An allocation that fails on one rank ends both, or is made up for: neither waits for the other.
- */
+/* An allocation that fails on one rank ends both ranks, or has a fallback: neither waits for the
+ * other. */
 static void allocations_fail_on_one_rank(void)
 {
     static sampled_run start;

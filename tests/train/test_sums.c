@@ -61,7 +61,7 @@ static void changed_items_are_found(void)
         }
     }
     expect_changed(1000, (const int64_t[]){700, 3, 64}, 3, "lines 4, 65, 701 of 1000");
-    /* Two of one class: found to have changed, not where. */
+    /* Two of one class: the change is detected, but not its position. */
     expect_changed(1000, (const int64_t[]){5, 69}, 2, "lines at several positions of 1000");
     expect_changed(1000, (const int64_t[]){5, 69, 7}, 3, "lines 8 and others of 1000");
     int64_t many[12];

@@ -65,11 +65,11 @@ typedef struct setting {
     int64_t micro;
     double dropout;
     bool compile;
-    int64_t limit; /* of the bytes above those that the trainer begins with; 0: none */
+    int64_t limit; /* limit of the bytes beyond those at the start of the trainer; 0: none */
 } setting;
 
-/* Two updates of one batch of all samples, from the same start: their reports. *peak is what was
- * taken of the bytes above those that the trainer begins with. */
+/* Two updates of one batch of all samples, from the same start: their reports. *peak is the peak of
+ * the bytes beyond those at the start of the trainer. */
 static weft_status two_updates(setting how, int64_t *peak, weft_train_report *reports)
 {
     weft_dataset *d = run_samples();
@@ -133,7 +133,7 @@ static void micro_batches_change_nothing(void)
     }
 }
 
-/* An update that finds no memory is made again with half as many samples at a time. */
+/* An update without enough memory is repeated with half as many samples at a time. */
 static void fewer_samples_are_taken(bool compile)
 {
     weft_train_report whole[2], parts[2];
@@ -217,8 +217,8 @@ static void accumulation_weighs_every_target_alike(void)
     weft_dataset_free(d);
 }
 
-/* A target of weight w counts as much as w samples with it: in the loss and its gradient, for a
- * batch alone, a compiled one and one of several of an update. */
+/* A target of weight w counts as much as w samples with it, in the loss and its gradient: for a
+ * single batch, compiled, and for several batches in an update. */
 static void weights_multiply_targets(void)
 {
     weft_dataset *d = run_samples();
@@ -373,7 +373,7 @@ static void models_without_adapters_train_too(void)
 
 /* ---- how a run stops ------------------------------------------------------------------------ */
 
-/* Who watches gets what the callback gets. */
+/* A watcher gets the same reports as the callback. */
 typedef struct updates {
     double losses[8], norms[8], rates[8];
     int n;
@@ -426,7 +426,8 @@ static void callbacks_cancel(void)
     weft_free(text);
 }
 
-/* A rate of 1e30 makes the second loss overflow: the weights stay those after the first update. */
+/* A rate of 1e30 makes the second loss overflow: the weights remain those after the first
+ * update. */
 static void updates_that_are_not_finite_stop_the_run(void)
 {
     history l = {.n = 0};
@@ -500,7 +501,7 @@ static void evaluation_has_a_standard_error(void)
     weft_model_free(model);
 }
 
-/* However samples are batched, every target counts once. */
+/* For every way of batching, each target counts once. */
 static void evaluation_does_not_depend_on_batches(void)
 {
     weft_model *model = recipe_model(r, "final");

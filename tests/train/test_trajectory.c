@@ -14,8 +14,8 @@ typedef struct trajectory {
     int n, steps; /* updates that were made, and after which the run stops */
 } trajectory;
 
-/* With check_few() every third recipe runs to its end, in software every sixth, and the others make
- * a few updates; in software half of them. */
+/* With check_few() every third recipe (every sixth on a software driver) runs to its end, and the
+ * others make a few updates (half of them on a software driver). */
 static bool runs_whole(int i)
 {
     return !check_few() || i % (check_in_software() ? 6 : 3) == 0;
@@ -55,7 +55,7 @@ static weft_model *run(int i, bool checkpoint, const char *folder, trajectory *o
     return model;
 }
 
-/* The largest difference to the reference's logits of batch 0 after training. */
+/* The largest difference from the reference's logits of batch 0 after training. */
 static double logits_difference(const recipe *r, weft_model *model)
 {
     weft_safetensors *file;
@@ -81,7 +81,7 @@ static double worst_relative(const double *a, const double *b, int n)
     return worst;
 }
 
-/* What was saved in the folder at the end loads again and is the trained model. */
+/* The adapter that was saved at the end gives the trained model when it is loaded. */
 static void check_saved(const recipe *r, weft_model *trained, const char *folder)
 {
     char last[600];

@@ -1,5 +1,6 @@
 /* tests/train/test_unusable_templates.c -- chat templates that are malformed or have unsupported
- * tags: what needs the template fails and names the place; raw prompts and plain rows work. */
+ * tags: calls that need the template fail and name the location; raw prompts and plain rows
+ * work. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-/* tests/train/test_wrapped.c -- text models of multimodal models: what is written keeps the names
- * and the other tensors of the base, adapters have the names of the multimodal class's modules. */
+/* tests/train/test_wrapped.c -- text models of multimodal models: written files keep the names and
+ * the other tensors of the base, and adapters have the module names of the multimodal class. */
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
@@ -260,7 +260,7 @@ static bool rename_base(const char *base, const char *out, const char *body, con
     return written;
 }
 
-/* The prefixes that releases of transformers, MLX and others have had. */
+/* The prefixes used by releases of transformers, MLX and others. */
 static void every_prefix_is_kept(void)
 {
     static const struct {
@@ -487,7 +487,7 @@ static void resized_adapters_are_not_switched(void)
     }
     weft_adapter_set_free(set);
     weft_model_free(model);
-    /* Nor are they replaced, or replace others. */
+    /* They also cannot be replaced or replace others. */
     static const char *const kinds[] = {"resized", "tied-whole", "resized-whole"};
     for (int i = 0; i < 3; i++) {
         char path[32];

@@ -63,7 +63,7 @@ static bool same(weft_array *const *a, weft_array *const *b)
     return equal;
 }
 
-/* -1 is as a number next to zero, or refused as zero. */
+/* -1 acts like a number next to zero, or is refused like zero. */
 static void check_number(const weft_optim_type *type, const weft_field *f)
 {
     double standard = 0, options[32] = {0}, written;
@@ -257,7 +257,7 @@ static int cubed(void *context, weft_array *const *in, int n_in, weft_array **ou
     return 1;
 }
 
-/* 1e-6 if differences of a cube are near enough, 0 if they must be exact. */
+/* 1e-6 if differences of a cube are close enough, 0 if they must be exact. */
 static double gradcheck_tolerance(double value)
 {
     weft_scope_open();
@@ -279,7 +279,7 @@ static double min_tokens(double value)
 }
 
 /* The backend ignores requests to stop; the message states how long Weft waited, at most
- * answer_seconds. -1: it was late before. */
+ * answer_seconds. -1: it was late earlier. */
 static double stop_once(double value)
 {
     enum { ANSWER = 3 };
