@@ -57,7 +57,7 @@ weft_array *both_draw(weft_dims shape, weft_dtype dtype, double lo, double hi)
     return a;
 }
 
-/* The elements in memory of their own, as doubles or as they are. NULL: a failure was reported. */
+/* A copy of the elements, as doubles or in their dtype. NULL: a failure was reported. */
 static void *run(const char *name, both_make *make, const void *context, bool bits, int64_t *bytes,
                  const char *label)
 {
@@ -103,7 +103,7 @@ static void compare(const double *actual, const double *expected, int64_t n, dou
     }
 }
 
-/* The same bits; a NaN may have any. */
+/* Equal bits, except that NaNs may differ. */
 static bool same_bits(const void *a, const void *b, int64_t bytes)
 {
     const double *x = a, *y = b;

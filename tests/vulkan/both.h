@@ -21,18 +21,18 @@ void both_same(both_make *make, const void *context, double tolerance, const cha
  * this device still works. */
 void both_fail(both_make *make, const void *context, const char *message);
 
-/* The same numbers from every device: uniform in [lo, hi), on the default device. Whole ones for
+/* The same numbers from every device: uniform in [lo, hi), on the default device. Whole numbers for
  * integer dtypes. */
 weft_array *both_draw(weft_dims shape, weft_dtype dtype, double lo, double hi);
 
 /* Elements of `values`, converted, on the default device. */
 weft_array *both_list(const double *values, weft_dims shape, weft_dtype dtype);
 
-/* The number of ops that became a part of another op's kernel, on the default device. */
+/* The number of ops that were fused into another op's kernel, on the default device. */
 int64_t both_fused(void);
 
-/* Whether to try few kernels, because the driver computes in software, and compiles for seconds
- * what a card's compiles at once; false with check_exhaustive(). */
+/* Whether to try few kernels, since a software driver compiles each for seconds; false with
+ * check_exhaustive(). */
 bool both_few(void);
 
 /* The number of commands that used the device's matrix cores, while it is profiled. */
@@ -41,7 +41,7 @@ int64_t both_commands_on_cores(void);
 /* Whether the device's matrix cores multiply matrices of this dtype. */
 bool both_on_cores(weft_dtype dtype);
 
-/* With one_by_one: keeps and evaluates an intermediate result, so that it is computed by itself. */
+/* With one_by_one: evaluates and keeps an intermediate result, so that it is not fused. */
 weft_array *both_apart(weft_array *a, bool one_by_one);
 
 /* Whether both have the same dtype and bits. */

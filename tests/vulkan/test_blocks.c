@@ -7,7 +7,7 @@
 #include "weft/quantize.h"
 #include "weft/transforms.h"
 
-/* A type, and where its halves lie in a block; -1: there is no other. */
+/* A type, and the offsets of the float16 numbers in its block; -1: no second one. */
 typedef struct block_type {
     const char *name;
     int halves[2];
@@ -143,8 +143,8 @@ static void check_products(const scene *s)
     }
 }
 
-/* By vector, and for a few types, since software takes a second for each shader, by tile, backwards
- * and with float16 activations. */
+/* By vector; and for a few types, since a software driver takes a second for each shader, by tile,
+ * backwards and with float16 activations. */
 static void products_of_every_type(void)
 {
     if (!both_there()) {
@@ -216,7 +216,7 @@ static void products_by_whole_words(void)
     }
 }
 
-/* As products_of_every_type's. */
+/* As in products_of_every_type. */
 static void chosen_matrices(void)
 {
     if (!both_there()) {

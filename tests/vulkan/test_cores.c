@@ -184,7 +184,7 @@ static void products_of_every_layout_and_edge(void)
     CHECK_OK(weft_device_profile(vulkan, false));
 }
 
-/* Rows and terms that no load of 8 elements crosses may have any length. */
+/* Axes along which there are no loads of 8 elements may have any length. */
 static void products_of_odd_lengths(void)
 {
     weft_dtype dtypes[2];
@@ -339,7 +339,7 @@ static void encoded_weights_are_decoded_for_the_cores(void)
     CHECK_OK(weft_device_profile(vulkan, false));
 }
 
-/* That its values are right, tests/vulkan/test_attention.c says. */
+/* tests/vulkan/test_attention.c checks its values. */
 static void attention_of_tiles_is_on_the_cores(void)
 {
     weft_dtype dtypes[2];

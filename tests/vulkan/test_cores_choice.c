@@ -135,7 +135,7 @@ static const struct device {
      {16, 16, 16},
      {0},
      "RDNA 3 or later"},
-    /* It announces the extension without hardware. */
+    /* The driver reports the extension without matrix hardware. */
     {"AMD's driver, RDNA 2",
      {.vendor = 0x1002,
       .driver = VK_DRIVER_ID_AMD_PROPRIETARY,
@@ -247,8 +247,8 @@ static const struct device {
      {8, 8, 8},
      {0},
      "does not know"},
-    /* Not taken: of a workgroup, saturating, mixed operands, too large, of types without features.
-     */
+    /* Not used: matrices of a workgroup, saturating, with mixed operands, too large, or of types
+     * without features. */
     {"rows that do not fit",
      {.driver = VK_DRIVER_ID_MESA_RADV,
       .smallest = 32,

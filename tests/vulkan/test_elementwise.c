@@ -19,7 +19,7 @@ static weft_array *operand(const problem *p, int64_t rows, int64_t columns)
     return both_draw(WEFT_DIMS(rows, columns), p->dtype, p->dtype == WEFT_BOOL ? 0 : -9, 9);
 }
 
-/* a < b ? a : b, with a mask whatever the dtype: exact on both devices. */
+/* a < b ? a : b, by a mask, in every dtype: exact on both devices. */
 static weft_array *pick(weft_array *a, weft_array *b)
 {
     return weft_where(weft_less(a, b), a, b);
@@ -166,7 +166,7 @@ static void walks_of_many_axes_and_operands(void)
 
 /* ---- conversions ---------------------------------------------------------------------------- */
 
-/* A table. clang-format would make it a column. */
+/* clang-format would turn this table into a column. */
 /* clang-format off */
 static const double edges[] = {
     0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 127, 128, -128, -129, 255, 256, 32767, 32768, -32769,

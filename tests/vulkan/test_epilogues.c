@@ -11,7 +11,7 @@
 
 static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT16, WEFT_BFLOAT16};
 
-/* ---- One op after another, and as one ------------------------------------------------------- */
+/* ---- Separate and fused --------------------------------------------------------------------- */
 
 typedef struct expression {
     int kind; /* of `results` */
@@ -76,7 +76,7 @@ static int64_t on_cores(void)
 }
 
 /* The same bits whether the parts are computed together or one by one. together: whether one kernel
- * is expected to do it, unless matrix cores do. */
+ * is expected to compute it, except on matrix cores. */
 static void same_bits(const expression *e, bool together)
 {
     char label[160];
@@ -169,7 +169,7 @@ static void rotations_are_written_to_caches(void)
     weft_set_default_device(weft_device_get("cpu"));
 }
 
-/* ---- What is not to be joined --------------------------------------------------------------- */
+/* ---- What must not be fused ----------------------------------------------------------------- */
 
 static void results_with_other_readers_are_stored(void)
 {
@@ -198,7 +198,7 @@ static void results_with_other_readers_are_stored(void)
     weft_set_default_device(weft_device_get("cpu"));
 }
 
-/* The residual's memory is taken over where nothing else needs it, and not where the product still
+/* The result reuses the residual's memory if nothing else needs it, and not if the product still
  * reads it. */
 static void a_residual_that_is_the_input_is_not_overwritten(void)
 {
@@ -231,7 +231,7 @@ static void a_residual_that_is_the_input_is_not_overwritten(void)
 
 /* ---- A decoder ------------------------------------------------------------------------------ */
 
-/* Tokens: enough for compiled steps, as users have them. */
+/* Tokens: enough for compiled steps, which users have. */
 enum { FEW = 10, MORE = 14 };
 
 static const char config_format[] =
@@ -272,7 +272,7 @@ static void generate(weft_model *model, int64_t tokens, size_t texts)
     weft_generated_rows_free(rows, texts);
 }
 
-/* Of generating `tokens` of each of the texts, together. */
+/* Counts of generating `tokens` of each of the texts together. */
 static work work_of(weft_device *vulkan, weft_model *model, int64_t tokens, size_t texts)
 {
     weft_counter all[16];
@@ -288,7 +288,7 @@ static work work_of(weft_device *vulkan, weft_model *model, int64_t tokens, size
     return w;
 }
 
-/* Of one token, as the difference of two runs. */
+/* Counts of one token, as the difference of two runs. */
 static work work_of_token(const char *family, int layers, size_t texts)
 {
     char text[600];

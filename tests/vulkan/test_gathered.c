@@ -171,7 +171,7 @@ static void products_of_items_sorted_by_matrix(void)
     CHECK_OK(weft_device_profile(weft_device_get("vulkan"), false));
 }
 
-/* As if few matrices could be decoded at a time: one, or two. */
+/* With a limit as if only one or two matrices could be decoded at a time. */
 static void decoded_matrices_in_parts(void)
 {
     if (!both_there())

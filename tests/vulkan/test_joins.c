@@ -35,13 +35,13 @@ static weft_array *node_of(const sources *s, int kind, weft_array *a, weft_array
         return weft_rms_norm(a, s->gain, 1e-5, 0);
     case 4:
         return weft_multiply(a, b);
-    default: /* products are what joins begin with */
+    default: /* joins begin with products */
         return weft_linear(a, s->w[w], NULL);
     }
 }
 
-/* The operands are mostly nodes that nothing reads yet, since only what has one reader is joined to
- * it. apart: each node is computed by itself. */
+/* The operands are mostly nodes without readers, since only nodes with one reader are joined to it.
+ * apart: each node is computed by itself. */
 static weft_array *result(const sources *s, uint64_t seed, bool apart)
 {
     randoms r = {seed};

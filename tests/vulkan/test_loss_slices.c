@@ -128,8 +128,8 @@ static const problem problems[] = {
     {47, 64, 600, NULL, 6, 5, WEFT_INT32},
     {47, 64, 2600, NULL, 0, 5, WEFT_INT32},
     {300, 64, 600, NULL, 0, 128, WEFT_INT64},
-    /* Last: the terms of a slice's products are divided, those of two slices planned together would
-     * not be. */
+    /* The last case: the terms of one slice's products are divided, those of two slices planned
+     * together would not be. */
     {1024, 2048, 264, "Q4_K", 0, 512, WEFT_INT32},
 };
 

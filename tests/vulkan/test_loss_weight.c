@@ -151,7 +151,7 @@ static void gradients_are_those_of_float64(void)
     weft_set_default_device(weft_device_get("cpu"));
 }
 
-/* Also in several blocks, and in smaller ones for many rows. */
+/* Also in several blocks, and in smaller blocks for many rows. */
 static void gradients_of_the_cpu_are_those_of_float64(void)
 {
     static const problem more[] = {

@@ -135,7 +135,7 @@ typedef struct optimizer {
     weft_dtype parameter, gradient, moments, hyper;
     int64_t n;
     double apply;
-    bool moments_wanted; /* m and v one behind the other, else the parameter */
+    bool moments_wanted; /* m and v one after the other, otherwise the parameter */
 } optimizer;
 
 /* Two steps, the second in the memory of the first. */

@@ -75,7 +75,7 @@ static void check_norm(norm n)
     char label[120];
     snprintf(label, sizeof label, "%s %s %lld x %lld", n.layer ? "layer" : "rms",
              weft_dtype_name(n.dtype), (long long)n.rows, (long long)n.E);
-    /* The CPU adds a row up in one order for each instruction set, and not as a tree. */
+    /* The CPU adds up a row in an order that depends on the instruction set, not as a tree. */
     double row = fmax(1, sqrt((double)n.E) / 32);
     both_same(make_norm, &n, row * tolerance_of(n.dtype), label);
     int outs = n.params.frozen ? 1 : 1 + n.params.has_weight + n.params.has_bias;

@@ -2,8 +2,8 @@
 #include "backends/vulkan/pipeline.h"
 #include "tests/check.h"
 
-/* Compiles n pipelines and saves them when that is due, as after each wait for the device. Adds up
- * the nanoseconds of saving. */
+/* Compiles n pipelines and saves them when that is due, as after each wait for the device. Returns
+ * the nanoseconds spent saving. */
 static int64_t compile(weft__vulkan_pipelines *p, int n, int64_t each, int64_t save_each)
 {
     int64_t spent = 0;

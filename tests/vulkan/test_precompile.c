@@ -133,8 +133,7 @@ static weft_status count_and_run(const weft_call *call)
     return own_softmax(call);
 }
 
-/* A kernel of the program's own may do more than record launches, so it is not part of a dry run.
- */
+/* A program's own kernel may do more than record launches, so it is not part of a dry run. */
 static void kernels_of_the_program_are_called_once(void)
 {
     static weft_kernel_row row;

@@ -54,11 +54,11 @@ static weft_array *make(weft_dims shape, weft_dtype dtype)
     return a;
 }
 
-/* How the last two axes lie in memory. */
+/* The layout of the last two axes in memory. */
 typedef enum { PLAIN, TURNED, SPREAD, FLIPPED, LAYOUTS } layout;
 static const char *const layout_names[] = {"plain", "turned", "spread", "flipped"};
 
-/* The shape in memory of what lay_out makes a view of `shape` of. */
+/* The shape in memory of an array of which lay_out makes a view of `shape`. */
 static weft_dims stored_shape(weft_dims shape, layout lie)
 {
     int n = shape.n;
@@ -89,7 +89,7 @@ static weft_array *lay_out(weft_array *a, layout lie)
 
 /* ---- Comparing ------------------------------------------------------------------------------ */
 
-/* Half a unit in the last place, of the value 1. */
+/* Half a unit in the last place of 1. */
 static double rounding(weft_dtype dtype)
 {
     return dtype == WEFT_BFLOAT16  ? 0x1p-8
@@ -98,7 +98,8 @@ static double rounding(weft_dtype dtype)
                                    : 0x1p-53;
 }
 
-/* The exact values, rounded once, up to what sums of `terms` lose. NaN is equal to NaN. */
+/* Compares with the exact values, rounded once, up to the rounding of sums of `terms`. NaN equals
+ * NaN. */
 static void compare(weft_array *actual, weft_array *exact, int64_t terms, const char *label)
 {
     int64_t n = weft_size(exact);
@@ -119,7 +120,7 @@ static void compare(weft_array *actual, weft_array *exact, int64_t terms, const 
     free(e);
 }
 
-/* Evaluates y, which its kernel must do, and nothing else. */
+/* Evaluates y, which its kernel must compute without other launches. */
 static bool by_kernel(weft_array *y, const char *label)
 {
     weft_device_reset_counts(vulkan());
@@ -255,7 +256,7 @@ static void special_values(void)
             weft_array *on_a = ready(weft_to(weft_astype(a, narrow[d]), vulkan()));
             weft_array *on_b = ready(weft_to(weft_astype(b, narrow[d]), vulkan()));
             weft_array *y = weft_linear(on_a, on_b, NULL);
-            if (by_kernel(y, "special values")) /* times 2^24: nothing but whole numbers */
+            if (by_kernel(y, "special values")) /* times 2^24: only whole numbers */
                 compare(weft_scale(wide(y), 0x1p24), weft_scale(exact, 0x1p24), 0,
                         "special values");
         }

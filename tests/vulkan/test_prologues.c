@@ -20,7 +20,7 @@ typedef struct normed {
     int64_t skipped; /* elements between the beginning of an allocation and x */
     bool gain;
     double offset;
-    bool taken; /* by products of so many rows and terms */
+    bool taken; /* multiplied by this many rows and terms */
 } normed;
 
 typedef struct operands {
@@ -142,7 +142,7 @@ static weft_array *other_reader(weft_array *x, weft_array *w, int which)
     }
 }
 
-/* A norm that something else reads is computed, once, also where products can compute it. */
+/* A norm with another reader is computed once, even if products could compute it. */
 static void norms_with_other_readers_are_stored(void)
 {
     if (!both_there())

@@ -1,5 +1,5 @@
 /* tests/vulkan/test_reduce.c -- reductions, softmax, running sums and sorting on the Vulkan device
- * against the CPU, for the sizes and layouts that its kernels treat differently. */
+ * against the CPU, for sizes and layouts with different kernels. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static weft_array *logsumexps(weft_array *x, weft_dims axes)
     return weft_logsumexp(x, axes, false);
 }
 
-/* The op itself, on the axis where it is: the functions bring some to the end. */
+/* The op itself on the given axis: the public functions move some axes to the end. */
 static weft_array *along(const char *name, weft_array *x, weft_array *y, weft_dims axes)
 {
     weft_axis_params params = {.axis = axes.at[0] - weft_ndim(x)};
@@ -109,7 +109,8 @@ static weft_array *running_back(weft_array *x, weft_dims axes)
     return weft_cumsum(x, (int)axes.at[0], true, false);
 }
 
-/* Factors near 1, some of them times 1e15 or 1e-15: products leave float's range and come back. */
+/* Factors near 1, some of them times 1e15 or 1e-15: products leave the range of float and
+ * return. */
 static weft_array *running_products(weft_array *x, weft_dims axes)
 {
     weft_array *near_1 = weft_add_scalar(weft_scale(x, 0.25), 1);
@@ -138,7 +139,7 @@ static weft_array *running_smallest(weft_array *x, weft_dims axes)
 typedef struct named_fn {
     const char *name;
     apply_fn *apply;
-    bool exact; /* no rounding of its own */
+    bool exact; /* does not round */
 } named_fn;
 
 static const named_fn reductions[] = {
@@ -239,7 +240,7 @@ static double rounding(weft_dtype dtype)
                                    : 0;
 }
 
-/* Signs of zeros and payloads of NaN are free. */
+/* Signs of zeros and payloads of NaN may differ. */
 static void compare(weft_array *actual, weft_array *expected, double tolerance, const char *label)
 {
     int64_t n = weft_size(expected);
@@ -301,7 +302,7 @@ static void check_all(const named_fn *functions, int n, weft_dims shape, weft_di
     bool real = weft_dtype_is_float(dtype);
     for (layout lie = PLAIN; lie < LAYOUTS; lie++) {
         weft_scope_open();
-        /* Devices may take subnormal numbers for 0 where they compute, but not where they move. */
+        /* Devices may take subnormal numbers for 0 when they compute, but not when they copy. */
         weft_array *x = make(stored_shape(shape, lie), dtype, specials, functions[0].exact);
         for (int i = 0; i < n; i++)
             if (real || (functions[i].apply != means && functions[i].apply != logsumexps))
@@ -372,7 +373,7 @@ static void many_rows(void)
     weft_scope_close(NULL);
 }
 
-/* More axes than a kernel walks: copied, and still by the kernel where that makes them fewer. */
+/* More axes than a kernel supports: the array is copied, after which the kernel can compute it. */
 static void many_axes(void)
 {
     if (!vulkan())

@@ -147,8 +147,8 @@ static void run_program(weft_device *device, uint64_t seed, float *out)
     weft_set_default_device(cpu);
 }
 
-/* Every operation here is exact or rounds once, so the elements are equal bit by bit; a barrier
- * that is missing shows as a difference. */
+/* Every operation here is exact or rounds once, so the elements are equal bit by bit; a missing
+ * barrier shows as a difference. */
 static void work_is_done_in_order(void)
 {
     static float here[ARRAYS * ELEMENTS], there[ARRAYS * ELEMENTS];
@@ -250,7 +250,7 @@ static bool writes_cache(const char *folder)
 }
 
 /* A run that finds all pipelines in the cache does not write it; the first runs leave few out. A
- * cache of another making is as good as none. */
+ * cache of another driver or version is ignored. */
 static void a_damaged_pipeline_cache_is_ignored(void)
 {
     char folder[] = "/tmp/weft-cache-XXXXXX", line[200];
@@ -345,7 +345,7 @@ static void memory_stays_flat(void)
     CHECK_EQ_INT(weft_memory_cached(), cached);
     int64_t grown = resident_kib() - resident;
 #ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory */
-    /* Cases before this one leave the allocator something to settle; a long run is held closer. */
+    /* Earlier cases change the allocator's state; a long run has a tighter bound. */
     if (!CHECK(grown < (wanted ? 512 : 2048))) {
         printf("  resident memory grew by %lld KiB\n", (long long)grown);
     }
@@ -397,8 +397,8 @@ static weft_array *on_device(weft_dims shape, weft_dtype dtype)
     return x;
 }
 
-/* The operations and bytes of kernels are those of the same ops on the CPU. Lengths count where the
- * host has them, and kernels return before the device has computed anything: all keys count. */
+/* The operations and bytes of kernels are those of the same ops on the CPU. Lengths count only if
+ * the host has them; kernels return before the device has computed anything, so all keys count. */
 static void kernels_have_work_and_time(void)
 {
     if (!devices()) {

@@ -29,8 +29,8 @@ static bool scaled_there(void)
     return there;
 }
 
-/* Small products are scaled only with a tile that is forced: the last one of the table that can
- * run, where subgroups divide the terms or do not. */
+/* Small products are scaled only with a forced tile: the last one of the table that can run, with
+ * subgroups that divide the terms or not. */
 static void force_tile(bool split)
 {
     const weft__vulkan_device *d = weft_device_state(vulkan);
@@ -122,8 +122,8 @@ static weft_array *operand(const product *p, int64_t rows, bool turned, bool sec
 
 /* ---- Comparison ------------------------------------------------------------------------------ */
 
-/* A dot product, and what float32 sums of scaled elements may lose: sums in any order, by cores
- * that may truncate, lose less than 2^-23 of all magnitudes for each term; an element less than
+/* A dot product, and the error that float32 sums of scaled elements may have: less than 2^-23 of
+ * all magnitudes for each term, for any order and cores that truncate; and for an element less than
  * 2^-39 of the largest of its row. */
 typedef struct dot {
     double sum, bound;
@@ -237,7 +237,7 @@ static void small_products_of_every_layout(void)
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             for (int turned = 0; turned < 4; turned++)
                 check_layout(&all[i], turned);
-        /* Lengths that no load of 8 elements crosses; a bias; more strips of rows than one. */
+        /* Any length of axes without loads of 8 elements; a bias; more than one strip of rows. */
         check_one(&(product){.batches = 1, .M = 33, .N = 77, .K = 48, .b_turned = true});
         check_one(&(product){.batches = 1, .M = 48, .N = 72, .K = 37, .a_turned = true});
         check_one(

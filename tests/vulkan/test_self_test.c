@@ -14,8 +14,8 @@
 
 enum { F_ADD = 129, F_SUB = 131, ROUND_EVEN = 2, TRUNC = 3, EXT = 12 };
 
-/* In shaders of that name, one instruction (or one of GLSL's functions) becomes another. Of floats
- * only: what integers reach are addresses, with which a real device hangs. */
+/* In shaders of that name, one instruction (or one of GLSL's functions) becomes another. Only float
+ * instructions: wrong integers would become addresses, with which a real device hangs. */
 static const struct fault {
     const char *shader;
     bool function;
@@ -90,7 +90,7 @@ static void a_device_that_computes_correctly_passes_once(void)
     CHECK_CONTAINS(about(&device), "; self-test passed");
     close_device(&device);
     CHECK_OK(open_device(&device, NULL));
-    CHECK_EQ_INT(compiled, 0); /* what was found is kept */
+    CHECK_EQ_INT(compiled, 0); /* the result is kept */
     CHECK_CONTAINS(about(&device), "; self-test passed");
     close_device(&device);
 }
@@ -133,7 +133,7 @@ static void a_feature_that_fails_is_not_used(void)
         return;
     }
     fault = &wide;
-    for (int turn = 0; turn < 2; turn++) { /* the second time from what is kept */
+    for (int turn = 0; turn < 2; turn++) { /* the second time from the kept result */
         CHECK_OK(open_device(&device, turn == 0 ? "force" : NULL));
         CHECK_CONTAINS(about(&device), "; switched off float64");
         CHECK_CONTAINS(about(&device), "; self-test passed without what failed: matmul of float64");
@@ -189,7 +189,7 @@ static void the_self_test_can_be_skipped(void)
     CHECK_CONTAINS(weft_error_message(), "expected skip or force, got 'maybe'");
 }
 
-/* Whatever is in the file, the ops are tried. */
+/* For any content of the file, the ops are tested. */
 static void a_damaged_file_is_not_a_result(void)
 {
     weft_device device;

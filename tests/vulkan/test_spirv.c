@@ -126,7 +126,7 @@ static grid grid_of(weft_dtype dtype)
     return g;
 }
 
-/* What a device that takes subnormals for 0 sees. */
+/* The value that a device uses if it takes subnormals for 0. */
 static double flushed(double x, weft_dtype dtype)
 {
     double least = dtype == WEFT_FLOAT64 ? DBL_MIN : (double)FLT_MIN;

@@ -117,7 +117,7 @@ static weft_array *make_window(const void *context)
     weft_array *y =
         weft_slice(x, WEFT_DIMS(1), WEFT_DIMS(INT64_MAX), WEFT_DIMS(INT64_MIN), WEFT_DIMS(-1));
     weft_array *a = weft_dynamic_slice(y, start_of(w), WEFT_DIMS(-1, -2), WEFT_DIMS(4, 6));
-    /* A start that lies backwards in memory. */
+    /* A start in memory with a negative stride. */
     weft_array *back = weft_slice(start_of(w), WEFT_DIMS(0), WEFT_DIMS(INT64_MAX),
                                   WEFT_DIMS(INT64_MIN), WEFT_DIMS(-1));
     weft_array *b = weft_dynamic_slice(y, back, WEFT_DIMS(-1, -2), WEFT_DIMS(4, 6));
@@ -130,7 +130,7 @@ static weft_array *make_update(const void *context)
     const window *w = context;
     weft_array *x = numbers(&w->dtype, WEFT_DIMS(4, 8, 10));
     weft_array *update = weft_transpose(numbers(&w->dtype, WEFT_DIMS(3, 2, 4)), WEFT_DIMS(2, 1, 0));
-    /* Kept apart from x, and then in place. */
+    /* Separate from x, and then in place. */
     weft_array *y = weft_slice_update(x, update, start_of(w), WEFT_DIMS(2, 1));
     weft_array *again =
         weft_slice_update(y, update, weft_full(WEFT_DIMS(1), 3, WEFT_INT16), WEFT_DIMS(-2));
@@ -156,7 +156,7 @@ static void windows_are_clipped(void)
     both_same(make_window, &far, 0, "far away");
 }
 
-/* ---- Made from nothing ---------------------------------------------------------------------- */
+/* ---- Creation ------------------------------------------------------------------------------- */
 
 static weft_array *make_full(const void *context)
 {
@@ -324,7 +324,7 @@ static void adding_at_indices(void)
         return;
     }
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-        /* Many items a place, few, one, none. */
+        /* Many items for an index, few, one, none. */
         indexing many = {dtypes[i], WEFT_INT32, WEFT_DIMS(3, 5, 7), WEFT_DIMS(40, 25), -5, 5};
         indexing few = {dtypes[i], WEFT_UINT16, WEFT_DIMS(2, 3000, 4), WEFT_DIMS(900), 0, 3000};
         indexing one = {dtypes[i], WEFT_INT64, WEFT_DIMS(3, 5, 7), WEFT_DIMS(1), 0, 5};
@@ -360,7 +360,7 @@ static void sums_that_are_not_finite(void)
     }
 }
 
-/* In place, and leaving what it was made of alone. */
+/* In place, and without changing its operand. */
 static weft_array *make_kept(const void *context)
 {
     weft_array *x = numbers(context, WEFT_DIMS(6, 3)), *v = numbers(context, WEFT_DIMS(2, 3));

@@ -468,7 +468,7 @@ static void waits_leave_what_is_recorded_alone(void)
 
 /* ---- lost submissions ----------------------------------------------------------------------- */
 
-/* Makes the device usable again after a submission was dropped, as starting the program does. */
+/* Makes the device usable again after a lost submission, as a restart of the program does. */
 static void repair(void)
 {
     weft__vulkan_stream *s = &internals->stream;
@@ -550,7 +550,7 @@ static void training_continues_from_its_checkpoint(void)
     const uint64_t first = submissions_of(folder_of("first", broken, sizeof broken), 1),
                    all = submissions_of(folder_of("undisturbed", whole, sizeof whole), STEPS);
     folder_of("broken", broken, sizeof broken);
-    for (int i = 0; i < 3; i++) { /* each in the second update of what is left of the run */
+    for (int i = 0; i < 3; i++) { /* each in the second update of the rest of the run */
         weft__vulkan_dropped =
             internals->stream.submitted + first + (all - first) / (STEPS - 1) / 2;
         CHECK_STATUS(train(broken, true, STEPS, &result), WEFT_DEVICE);

@@ -15,10 +15,11 @@
 
 enum { N = 6000 };
 
-/* What math.glsl states for its functions, where the CPU's are within less. */
+/* The bounds that math.glsl states for its functions, if the CPU's are tighter. */
 static const double FUNCTIONS = 3;
 
-/* Sums and products are rounded once everywhere, and what is exact on the CPU is exact. */
+/* Sums and products are rounded once on every device, and ops that are exact on the CPU are
+ * exact. */
 static double limit_of(const weft_tape *tape, double on_cpu)
 {
     const int code = tape->n_steps == 1 ? tape->steps[0].code : WEFT_TAPE_CODE_COUNT;

@@ -28,7 +28,7 @@ typedef struct recipe {
     bool compile;
 } recipe;
 
-/* Of the last step. */
+/* Counts of the last step. */
 typedef struct result {
     int64_t launches, commands, barriers;
     double loss, norm;
@@ -185,7 +185,7 @@ static weft_array *parameter(int i, weft_dtype dtype)
     return both_draw(WEFT_DIMS(16, widths[i % 3]), dtype, -1, 1);
 }
 
-/* Of the second update of n parameters, clipped. */
+/* Counts of the second update of n parameters, clipped. */
 static result optimize(const weft_optim_type *type, weft_dtype dtype, int n)
 {
     static weft_array *parameters[MOST_PARAMETERS];

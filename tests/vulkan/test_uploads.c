@@ -1,7 +1,7 @@
 /* tests/vulkan/test_uploads.c -- weights that are copied to the device for each use: every kernel
- * reads its own data, however many copies are under way, and training takes the same way, bit for
- * bit, as with weights on the device. The device's memory counts as unreachable for the host, as on
- * a card, and no upload as too small to run beside kernels. */
+ * reads its own data, however many copies are under way, and training has the same bits as with
+ * weights on the device. The device's memory counts as unreachable for the host, as on a card, and
+ * no upload as too small to run beside kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
