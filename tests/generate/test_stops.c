@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "generate/stops.h"
-#include "tests/check.h"
-#include "tests/support/generated.h"
-#include "tests/support/models.h"
+#include "tests/generate/once.h"
 
 enum { MOST = 64 };
 
@@ -166,17 +164,6 @@ static void empty_texts_are_refused(void)
 
 /* ---- in weft_generate ----------------------------------------------------------------------- */
 
-static weft_model *model;
-static weft_tokenizer *tokenizer;
-
-static bool ready(void)
-{
-    return storyteller(&model, &tokenizer);
-}
-
-static const int32_t once[] = {2010, 370, 627, 258, 550, 451, 309}; /* Once upon a time there was */
-enum { ONCE = (int)(sizeof once / sizeof *once) };
-
 /* Every text of 1 to 9 bytes within the model's text, as the stop text. */
 static void generation_ends_before_the_stop_text(void)
 {
@@ -184,8 +171,7 @@ static void generation_ends_before_the_stop_text(void)
         return;
     generated whole = {0};
     weft_generate_options o = {.max_tokens = 14, .ignore_eos = true};
-    weft_generate_stats stats;
-    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, generated_collect, &whole, &stats));
+    weft_generate_stats stats = generate(&o, &whole);
     const size_t length = strlen(whole.text);
     CHECK(length > 30);
     for (size_t at = 0; at + 9 <= length; at += 2) {
@@ -197,7 +183,7 @@ static void generation_ends_before_the_stop_text(void)
         o.n_stop_texts = 1;
         o.include_stop_text = at % 4 == 0;
         o.tokens_per_eval = 1 + (int64_t)at % 3;
-        CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, generated_collect, &t, &stats));
+        stats = generate(&o, &t);
         const size_t end = (size_t)(strstr(whole.text, stop) - whole.text) +
                            (o.include_stop_text ? strlen(stop) : 0);
         CHECK_EQ_INT(strlen(t.text), end);
@@ -221,9 +207,8 @@ static void characters_of_several_tokens_stop_too(void)
                                                   &constraint)))
         return;
     generated t = {0};
-    weft_generate_stats stats;
     weft_generate_options o = {.max_tokens = 40, .constraint = constraint};
-    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, generated_collect, &t, &stats));
+    weft_generate_stats stats = generate(&o, &t);
     CHECK_STR(t.text, "\"a\xE2\x82\xAC\xE2\x82\xAD\xF0\x9F\x98\x80z\"");
     const int all = t.n;
     CHECK(all > 10);
@@ -231,7 +216,7 @@ static void characters_of_several_tokens_stop_too(void)
     o.stop_texts = texts;
     o.n_stop_texts = 1;
     CHECK_OK(weft_constraint_reset(constraint));
-    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, &o, generated_collect, &t, &stats));
+    stats = generate(&o, &t);
     CHECK_STR(t.text, "\"a\xE2\x82\xAC");
     CHECK_EQ_INT(stats.detail, WEFT_FINISH_TEXT);
     CHECK(t.n > 3 && t.n < all - 5);

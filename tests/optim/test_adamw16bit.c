@@ -8,6 +8,7 @@
 
 #include "ops/nn/adamw16bit.h"
 #include "tests/check.h"
+#include "tests/optim/states.h"
 #include "weft/weft.h"
 
 enum { P, M, V, OUTPUTS };
@@ -209,20 +210,9 @@ static void follow(subject *s, int from, int to)
     }
 }
 
-static weft_array *state_of(const subject *s, const char *name)
-{
-    int n;
-    weft_array ***slots = weft_optim_state(s->optimizer, &n);
-    for (int i = 0; i < n; i++) {
-        if (strcmp(weft_optim_state_names(s->optimizer)[i], name) == 0)
-            return *slots[i];
-    }
-    return weft_error_array("no state %s", name);
-}
-
 static weft_array *part(const subject *s, int i)
 {
-    return i == P ? s->array : state_of(s, i == M ? "w.m" : "w.v");
+    return i == P ? s->array : state_of(s->optimizer, i == M ? "w.m" : "w.v");
 }
 
 /* The number of elements that differ. */
@@ -419,7 +409,7 @@ static void other_parameters_keep_their_precision(void)
             int n;
             weft_optim_state(s.optimizer, &n);
             CHECK_EQ_INT(n, dtypes[i] == WEFT_FLOAT16 ? 5 : 4);
-            CHECK_EQ_INT(weft_dtype_of(state_of(&s, "w.m")), WEFT_BFLOAT16);
+            CHECK_EQ_INT(weft_dtype_of(state_of(s.optimizer, "w.m")), WEFT_BFLOAT16);
             follow(&s, 0, 4);
             CHECK_EQ_INT(weft_dtype_of(s.array), dtypes[i]);
         }

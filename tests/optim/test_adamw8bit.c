@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/optim/states.h"
 #include "tests/support/golden.h"
 #include "weft/optim.h"
 
@@ -57,17 +58,6 @@ static void follow(subject *s, const char *base, int from, int to)
     }
 }
 
-static weft_array *state_of(const subject *s, const char *name)
-{
-    int n;
-    weft_array ***slots = weft_optim_state(s->optimizer, &n);
-    for (int i = 0; i < n; i++) {
-        if (strcmp(weft_optim_state_names(s->optimizer)[i], name) == 0)
-            return *slots[i];
-    }
-    return weft_error_array("no state %s", name);
-}
-
 /* The number of codes that differ from the golden ones; these must be adjacent codes. */
 static int count_other(weft_array *codes, const char *tensor)
 {
@@ -106,15 +96,15 @@ static void codes_are_the_nearest(void)
     weft_scope_open();
     if (start_at(&s, start(), &weft_optim_adamw8bit)) {
         follow(&s, "base", 0, STEPS);
-        const int m = count_other(state_of(&s, "w.m"), "m");
-        const int v = count_other(state_of(&s, "w.v"), "v");
+        const int m = count_other(state_of(s.optimizer, "w.m"), "m");
+        const int v = count_other(state_of(s.optimizer, "w.v"), "v");
         const double mean = apart(s.array, "base/nearest", &most);
         printf("  other codes: %d and %d of %d; parameters %.2g apart, at most %.2g\n", m, v, SIZE,
                mean, most);
         CHECK(m <= 5 && v <= 5);
         CHECK_CLOSE(mean, 0, 1e-6);
-        CHECK(golden_check(state_of(&s, "w.m_scale"), "m_scale", 1e-6));
-        CHECK(golden_check(state_of(&s, "w.v_scale"), "v_scale", 1e-6));
+        CHECK(golden_check(state_of(s.optimizer, "w.m_scale"), "m_scale", 1e-6));
+        CHECK(golden_check(state_of(s.optimizer, "w.v_scale"), "v_scale", 1e-6));
     }
     end(&s);
     weft_scope_close(NULL);
@@ -250,8 +240,8 @@ static void the_fused_op_does_what_the_formula_does(void)
         for (int k = 0; k < 2; k++) {
             static uint8_t a[SIZE], b[SIZE];
             int other = 0;
-            CHECK_OK(weft_read(state_of(&fused, names[k]), WEFT_UINT8, a, SIZE));
-            CHECK_OK(weft_read(state_of(&plain, names[k]), WEFT_UINT8, b, SIZE));
+            CHECK_OK(weft_read(state_of(fused.optimizer, names[k]), WEFT_UINT8, a, SIZE));
+            CHECK_OK(weft_read(state_of(plain.optimizer, names[k]), WEFT_UINT8, b, SIZE));
             for (int i = 0; i < SIZE; i++)
                 other += a[i] != b[i];
             CHECK(other <= 5);
@@ -278,7 +268,7 @@ static void gradients_that_are_not_finite_change_nothing(void)
         for (int k = 0; k < 2; k++) {
             double(*to)[SIZE] = k ? after : before;
             for (int i = 0; i < 4; i++) {
-                weft_array *a = state_of(&s, names[i]);
+                weft_array *a = state_of(s.optimizer, names[i]);
                 CHECK_OK(weft_read(a, WEFT_FLOAT64, to[i], weft_size(a)));
             }
             CHECK_OK(weft_read(s.array, WEFT_FLOAT64, to[4], SIZE));

@@ -5,6 +5,7 @@
 
 #include "tests/check.h"
 #include "tests/optim/scenes.h"
+#include "tests/optim/states.h"
 #include "tests/support/golden.h"
 
 enum { N = 5, STEPS = 12 };
@@ -92,18 +93,6 @@ static weft_status new_adamw(weft_array **slot, double lr, const weft_optim_adam
     const weft_optim_group group = {
         .type = &weft_optim_adamw, .options = o ? o : &corrected, .learning_rate = lr};
     return weft_optim_new(&slots, &group, 1, out);
-}
-
-/* The state of that name; NULL if there is none. */
-static weft_array *state_of(weft_optim *o, const char *name)
-{
-    int n;
-    weft_array ***state = weft_optim_state(o, &n);
-    for (int i = 0; i < n; i++) {
-        if (strcmp(weft_optim_state_names(o)[i], name) == 0)
-            return *state[i];
-    }
-    return NULL;
 }
 
 /* Runs STEPS updates in the dtype, clipped if clip > 0, beside the reference. */
