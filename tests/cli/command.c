@@ -71,6 +71,20 @@ void check_one_line(const output *o, int code)
         CHECK_FAIL("%s", o->err);
 }
 
+const char *model(void)
+{
+    return check_source("examples/storyteller");
+}
+
+const char *story_file(void)
+{
+    static char text[9000];
+    text[0] = '\0';
+    for (int i = 0; strlen(text) < 8000; i++)
+        snprintf(text + strlen(text), 60, "Line %d of a long story. ", i);
+    return text_file("story.txt", text);
+}
+
 const char *storyteller_adapter(const char *options)
 {
     static char path[600];

@@ -16,8 +16,14 @@ output weft_command(const char *input, const char *format, ...) WEFT_PRINTF(2, 3
 /* The same for any shell command. */
 output shell_command(const char *input, const char *format, ...) WEFT_PRINTF(2, 3);
 
+/* The folder of the storyteller. */
+const char *model(void);
+
 /* A text file in the suite's temporary folder. */
 const char *text_file(const char *name, const char *text);
+
+/* A text file of many short sentences. */
+const char *story_file(void);
 
 /* An adapter of the storyteller that changes its answers, trained at the first call with these
  * options. */

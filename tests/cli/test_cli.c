@@ -16,11 +16,6 @@ static const char *const commands[] = {"generate", "train", "eval", "tokenize",
                                        "logits",   "info",  "help"};
 enum { COMMANDS = (int)(sizeof commands / sizeof *commands) };
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 static void every_command_has_help(void)
 {
     for (int i = 0; i < COMMANDS; i++) {

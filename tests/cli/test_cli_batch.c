@@ -13,11 +13,6 @@
 #include "weft/io.h"
 #include "weft/ops.h"
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 /* Member `key` of line `line` (from 0) of JSON objects; the caller puts the root. */
 static json_object *member(const char *lines, int line, const char *key, json_object **root)
 {

@@ -10,11 +10,6 @@
 #include "tests/check.h"
 #include "tests/cli/command.h"
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 /* Lines of the output that hold `part`. */
 static int count(const char *text, const char *part)
 {

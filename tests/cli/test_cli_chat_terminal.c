@@ -41,11 +41,6 @@ typedef struct terminal {
 
 static terminal t;
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 static const char *state(void)
 {
     return check_temporary("state");

@@ -6,11 +6,6 @@
 #include "tests/check.h"
 #include "tests/cli/command.h"
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 static const char *rows(void)
 {
     return text_file("rows.jsonl",

@@ -22,7 +22,7 @@ static const char *pairs(void)
     return text_file("pairs.jsonl", text);
 }
 
-static const char *model(const char *name)
+static const char *model_of(const char *name)
 {
     static char path[512];
     char relative[64];
@@ -38,11 +38,11 @@ static const char *train(const char *name, const char *base, const char *more)
 {
     static char out[512];
     snprintf(out, sizeof out, "%s", check_temporary(name));
-    const output o =
-        weft_command(NULL,
-                     "train %s --task embed --data %s %s --batch-size 6 "
-                     "--lr 1e-2 --out %s %s",
-                     model(base), pairs(), strstr(more, "--epochs") ? "" : "--steps 4", out, more);
+    const output o = weft_command(NULL,
+                                  "train %s --task embed --data %s %s --batch-size 6 "
+                                  "--lr 1e-2 --out %s %s",
+                                  model_of(base), pairs(),
+                                  strstr(more, "--epochs") ? "" : "--steps 4", out, more);
     if (!CHECK_EQ_INT(o.code, 0))
         CHECK_FAIL("%s", o.err);
     return out;
@@ -77,12 +77,12 @@ static void adapters_change_vectors(void)
     double before[MOST], adapted[MOST], merged[MOST];
     char line[2048], out[512];
     snprintf(out, sizeof out, "%s", train("adapter", "bert", "--json --micro-batch 2"));
-    const int n = embed(model("bert"), before);
-    snprintf(line, sizeof line, "%s --adapter %s/last", model("bert"), out);
+    const int n = embed(model_of("bert"), before);
+    snprintf(line, sizeof line, "%s --adapter %s/last", model_of("bert"), out);
     CHECK_EQ_INT(embed(line, adapted), n);
     CHECK(n == 32 && distance(before, adapted, n) > 1e-4);
     snprintf(line, sizeof line, "%s-merged", out);
-    const output o = weft_command(NULL, "fuse %s %s/last %s", model("bert"), out, line);
+    const output o = weft_command(NULL, "fuse %s %s/last %s", model_of("bert"), out, line);
     if (!CHECK_EQ_INT(o.code, 0))
         CHECK_FAIL("%s", o.err);
     CHECK_EQ_INT(embed(line, merged), n);
@@ -102,11 +102,11 @@ static void whole_models_have_their_modules(void)
     char out[512], last[600];
     snprintf(out, sizeof out, "%s", train("whole", "bert", "--full"));
     snprintf(last, sizeof last, "%s/last", out);
-    const int n = embed(model("bert"), before);
+    const int n = embed(model_of("bert"), before);
     CHECK_EQ_INT(embed(last, after), n);
     CHECK(distance(before, after, n) > 1e-3);
     CHECK_EQ_INT(
-        shell_command(NULL, "cmp %s/modules.json %s/modules.json", model("bert"), last).code, 0);
+        shell_command(NULL, "cmp %s/modules.json %s/modules.json", model_of("bert"), last).code, 0);
     output o = shell_command(NULL, "grep -c . %s/metrics.jsonl", out);
     CHECK_EQ_INT(atoi(o.out), 4);
 }
@@ -148,7 +148,7 @@ static void a_dry_run_measures(void)
 {
     const output o =
         weft_command(NULL, "train %s --task embed --data %s --batch-size 6 --dry-run --json",
-                     model("bert"), pairs());
+                     model_of("bert"), pairs());
     if (!CHECK_EQ_INT(o.code, 0))
         CHECK_FAIL("%s", o.err);
     CHECK_CONTAINS(o.out, "\"memory\"");
@@ -172,32 +172,33 @@ static void usage_errors_name_the_option(void)
         {"--task embed --compile", "--compile is not for --task embed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const output o = weft_command(NULL, "train %s --data %s --out %s %s", model("bert"),
+        const output o = weft_command(NULL, "train %s --data %s --out %s %s", model_of("bert"),
                                       pairs(), check_temporary("usage"), cases[i].arguments);
         CHECK_EQ_INT(o.code, 2);
         CHECK_CONTAINS(o.err, cases[i].message);
     }
     const output o =
         weft_command(NULL, "train %s --task embed --objective cosent --data %s --out %s",
-                     model("bert"), pairs(), check_temporary("scores"));
+                     model_of("bert"), pairs(), check_temporary("scores"));
     CHECK_EQ_INT(o.code, 1);
     CHECK_CONTAINS(o.err, "objective cosent: data: missing column labels");
 }
 
 static void data_shows_examples(void)
 {
-    const output o = weft_command(NULL, "data %s %s --task embed --json", model("bert"), pairs());
+    const output o =
+        weft_command(NULL, "data %s %s --task embed --json", model_of("bert"), pairs());
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "\"samples\": 48");
     CHECK_CONTAINS(o.out, "\"texts\": 2, \"scored\": false");
     const output shown = weft_command(NULL, "data %s %s --task embed --show 2 --query-prompt 'Q: '",
-                                      model("bert"), pairs());
+                                      model_of("bert"), pairs());
     CHECK_EQ_INT(shown.code, 0);
     CHECK_CONTAINS(shown.out, "examples   24 of 2 texts");
     CHECK_CONTAINS(shown.out, "sample 1, anchor");
     CHECK_CONTAINS(shown.out, "sample 2, positive");
     const output lines =
-        weft_command(NULL, "data %s %s --task embed --jsonl", model("bert"), pairs());
+        weft_command(NULL, "data %s %s --task embed --jsonl", model_of("bert"), pairs());
     CHECK_EQ_INT(lines.code, 0);
     CHECK_CONTAINS(lines.out, "\"text\": \"anchor\", \"segments\": [{");
 }
@@ -208,17 +209,18 @@ static void retrieval_is_measured(void)
     char out[512];
     snprintf(out, sizeof out, "%s", train("measured", "bert", "--epochs 12"));
     output o = weft_command(NULL, "eval %s --task retrieval --data %s --compare %s/last --json",
-                            model("bert"), pairs(), out);
+                            model_of("bert"), pairs(), out);
     if (!CHECK_EQ_INT(o.code, 0))
         CHECK_FAIL("%s", o.err);
     const char *change = strstr(o.out, "\"ndcg@10_change\": ");
     if (CHECK(change != NULL))
         CHECK(strtod(change + strlen("\"ndcg@10_change\": "), NULL) > 0.1);
     CHECK_CONTAINS(o.out, "\"recall@100\": 1");
-    o = weft_command(NULL, "eval %s --task retrieval --data %s --rows 3", model("bert"), pairs());
+    o = weft_command(NULL, "eval %s --task retrieval --data %s --rows 3", model_of("bert"),
+                     pairs());
     CHECK_EQ_INT(o.code, 2);
     CHECK_CONTAINS(o.err, "--rows is for --task exact and choices");
-    o = weft_command(NULL, "eval %s --task retrieval --data %s -b 3", model("bert"), pairs());
+    o = weft_command(NULL, "eval %s --task retrieval --data %s -b 3", model_of("bert"), pairs());
     CHECK_EQ_INT(o.code, 2);
     CHECK_CONTAINS(o.err, "--batch-size is not for --task retrieval");
 }
@@ -229,7 +231,7 @@ static const char *changed_model(const char *name, const char *change)
     static char path[512];
     snprintf(path, sizeof path, "%s", check_temporary(name));
     const output o = shell_command(NULL, "cp -r %s %s && chmod -R u+w %s && cd %s && %s",
-                                   model("bert"), path, path, path, change);
+                                   model_of("bert"), path, path, path, change);
     if (!CHECK_EQ_INT(o.code, 0))
         CHECK_FAIL("%s", o.err);
     return path;
@@ -271,13 +273,13 @@ static void lengths_are_those_of_the_model(void)
     strcat(text, "\"}\n{\"anchor\": \"r\", \"positive\": \"two\"}\n");
     char path[512];
     snprintf(path, sizeof path, "%s", text_file("long.jsonl", text));
-    output o = weft_command(NULL, "eval %s --task retrieval --data %s", model("bert"), path);
+    output o = weft_command(NULL, "eval %s --task retrieval --data %s", model_of("bert"), path);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.err, "1 of 4 texts are longer than 32 tokens");
-    o = weft_command(NULL, "eval %s --task retrieval --data %s --window 8", model("bert"), path);
+    o = weft_command(NULL, "eval %s --task retrieval --data %s --window 8", model_of("bert"), path);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.err, "1 of 4 texts are longer than 8 tokens");
-    o = weft_command(NULL, "data %s %s --task embed", model("bert"), path);
+    o = weft_command(NULL, "data %s %s --task embed", model_of("bert"), path);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.err, "1 of 4 texts are longer than 32 tokens");
     snprintf(own, sizeof own, "%s",
@@ -308,13 +310,13 @@ static void a_given_length_is_saved(void)
     snprintf(out, sizeof out, "%s", train("length", "bert", "--length 20 --pooling mean"));
     const output o = shell_command(
         NULL, "cmp %s/modules.json %s/last/modules.json && cat %s/last/sentence*.json",
-        model("bert"), out, out);
+        model_of("bert"), out, out);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "\"max_seq_length\": 20,");
     CHECK_CONTAINS(o.out, "\"do_lower_case\": false");
     snprintf(out, sizeof out, "%s", train("length-of-model", "bert", ""));
     CHECK_EQ_INT(shell_command(NULL, "cmp %s/sentence_bert_config.json %s/last/sentence*.json",
-                               model("bert"), out)
+                               model_of("bert"), out)
                      .code,
                  0);
 }
@@ -332,10 +334,10 @@ static void compared_models_share_their_queries(void)
                  'a' + i);
     char path[512], other[512];
     snprintf(path, sizeof path, "%s", text_file("queries.jsonl", text));
-    snprintf(other, sizeof other, "%s", model("storyteller"));
+    snprintf(other, sizeof other, "%s", model_of("storyteller"));
     output o =
         weft_command(NULL, "eval %s --task retrieval --data %s --compare %s --window 24 --json",
-                     model("bert"), path, other);
+                     model_of("bert"), path, other);
     if (!CHECK_EQ_INT(o.code, 0))
         CHECK_FAIL("%s", o.err);
     int n = 0;
@@ -368,22 +370,22 @@ static void negatives_are_mined(void)
     snprintf(out, sizeof out, "%s", check_temporary("mined.jsonl"));
     snprintf(other, sizeof other, "%s", check_temporary("drawn.jsonl"));
     output o =
-        weft_command(NULL, "data %s %s --mine-negatives %s", model("bert"), mining("bert"), out);
+        weft_command(NULL, "data %s %s --mine-negatives %s", model_of("bert"), mining("bert"), out);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "mined.jsonl: 87 rows\npairs      29 of 26 anchors, among 26 documents");
     CHECK(same_files(out, mining("bert-triplets")));
-    o = weft_command(NULL, "data %s %s --mine-negatives %s", model("bert"), mining("bert"), out);
+    o = weft_command(NULL, "data %s %s --mine-negatives %s", model_of("bert"), mining("bert"), out);
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "mined.jsonl: is there already; --force replaces it");
     o = weft_command(NULL,
                      "data %s %s --mine-negatives %s --force --json --corpus %s --range-min 2 "
                      "--range-max 20 --num-negatives 4 --output-format n-tuple --task embed",
-                     model("bert"), mining("bert"), out, mining("bert-corpus"));
+                     model_of("bert"), mining("bert"), out, mining("bert-corpus"));
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "\"rows\": 29, \"anchors\": 26, \"pairs\": 29, \"documents\": 46, ");
     CHECK(same_files(out, mining("bert-tuples")));
     o = weft_command(NULL, "train %s --task embed --data %s --steps 2 --batch-size 4 --out %s",
-                     model("bert"), out, check_temporary("on-negatives"));
+                     model_of("bert"), out, check_temporary("on-negatives"));
     CHECK_EQ_INT(o.code, 0);
     static const char *const seeds[] = {"--seed 1 --output-scores", "--seed 1 --output-scores",
                                         "--seed 2 --output-scores"};
@@ -391,7 +393,7 @@ static void negatives_are_mined(void)
         o = weft_command(NULL,
                          "data %s %s --mine-negatives %s --force --sampling random --range-max 20 "
                          "%s",
-                         model("bert"), mining("bert"), i == 0 ? out : other, seeds[i]);
+                         model_of("bert"), mining("bert"), i == 0 ? out : other, seeds[i]);
         CHECK_EQ_INT(o.code, 0);
         CHECK(i == 0 || same_files(out, other) == (i == 1));
     }
@@ -428,19 +430,19 @@ static void bad_mining_is_refused(void)
         {mining("bert"), "--task classify", "--mine-negatives is for rows of --task embed", 2},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        const output o = weft_command(NULL, "data %s %s --mine-negatives %s %s", model("bert"),
+        const output o = weft_command(NULL, "data %s %s --mine-negatives %s %s", model_of("bert"),
                                       wrong[i].data, out, wrong[i].options);
         CHECK_EQ_INT(o.code, wrong[i].code);
         CHECK_CONTAINS(o.err, wrong[i].part);
         CHECK(access(out, F_OK) != 0);
     }
-    output o = weft_command(NULL, "data %s %s --mine-negatives %s --corpus %s", model("bert"),
+    output o = weft_command(NULL, "data %s %s --mine-negatives %s --corpus %s", model_of("bert"),
                             mining("bert"), out, files[2]);
     CHECK_CONTAINS(o.err, "file-2.jsonl:1: \"text\" (or \"passage\", \"document\") is missing");
-    o = weft_command(NULL, "data %s %s --mine-negatives %s --force", model("bert"), files[3],
+    o = weft_command(NULL, "data %s %s --mine-negatives %s --force", model_of("bert"), files[3],
                      files[3]);
     CHECK_CONTAINS(o.err, "it is read: choose another file to write");
-    o = weft_command(NULL, "data %s %s --range-min 3", model("bert"), mining("bert"));
+    o = weft_command(NULL, "data %s %s --range-min 3", model_of("bert"), mining("bert"));
     check_one_line(&o, 2);
     CHECK_CONTAINS(o.err, "--range-min is for --mine-negatives");
     o = weft_command(NULL, "data %s %s --mine-negatives %s",

@@ -14,11 +14,6 @@
 #include "weft/ops.h"
 #include "weft/quantize.h"
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 /* The loss of a model, with an adapter unless that is NULL. */
 static double loss_of(const char *folder, const char *adapter, const char *data)
 {

@@ -16,11 +16,6 @@
 #include "weft/inspect.h"
 #include "weft/io.h"
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 /* ---- XML ------------------------------------------------------------------------------------ */
 
 enum { DEPTH = 16, NAME = 16 };

@@ -11,11 +11,6 @@
 #include "weft/ops.h"
 #include <json-c/json.h>
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 /* A number of the JSON object that the output is. */
 static double number(const output *o, const char *key)
 {

@@ -27,11 +27,6 @@ static const char settings[] = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_
                                "OMPI_MCA_mpi_yield_when_idle=1 WEFT_THREADS=1 "
                                "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0";
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 /* Completions of different lengths, and preference pairs. */
 static const char *data(void)
 {

@@ -10,11 +10,6 @@
 static const char story[] = "A long story of a small dog that ran and ran until it was home. It "
                             "slept, and in the morning it ran again, to the sea and back.";
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 /* Checks that a file still has the text that shell command `before` printed. */
 static void expect_same(const char *path, const char *digest)
 {

@@ -8,20 +8,6 @@
 #include "tests/check.h"
 #include "tests/cli/command.h"
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
-static const char *story(void)
-{
-    static char text[9000];
-    text[0] = '\0';
-    for (int i = 0; strlen(text) < 8000; i++)
-        snprintf(text + strlen(text), 60, "Line %d of a long story. ", i);
-    return text_file("story.txt", text);
-}
-
 /* The options of every run here, including everything that draws random numbers. */
 static const char *arguments(void)
 {
@@ -30,7 +16,7 @@ static const char *arguments(void)
              "%s --data %s --steps 40 --length 16 --batch-size 2 --dropout 0.1 --val-split 0.1 "
              "--val-every 10 "
              "--save-every 3 --seed 7",
-             model(), story());
+             model(), story_file());
     return line;
 }
 
@@ -147,7 +133,7 @@ static void partial_files_are_deleted(void)
     output o = weft_command(NULL,
                             "train %s --data %s --steps 4 --length 16 --batch-size 2 "
                             "--val-split 0.1 --val-every 2 --out %s",
-                            model(), story(), out);
+                            model(), story_file(), out);
     if (!CHECK_EQ_INT(o.code, 0))
         CHECK_FAIL("%s", o.err);
     for (int i = 0; i < PARTIAL; i++)
@@ -173,8 +159,8 @@ static void a_best_that_was_moved_aside_comes_back(void)
     char out[1024];
     snprintf(out, sizeof out, "%s", check_temporary("aside"));
     const char *options = "--length 16 --batch-size 2 --val-split 0.1 --val-every 2";
-    CHECK_EQ_INT(weft_command(NULL, "train %s --data %s --steps 2 %s --out %s", model(), story(),
-                              options, out)
+    CHECK_EQ_INT(weft_command(NULL, "train %s --data %s --steps 2 %s --out %s", model(),
+                              story_file(), options, out)
                      .code,
                  0);
     CHECK_EQ_INT(
@@ -211,7 +197,7 @@ static void a_run_without_files_leaves_none(void)
                          .code,
                      0);
         const output o = weft_command(NULL, "train %s --data %s --steps 1 --length 16 --out %s %s",
-                                      model(), story(), out, again[i]);
+                                      model(), story_file(), out, again[i]);
         if (!CHECK_EQ_INT(o.code, 0))
             CHECK_FAIL("%s", o.err);
         CHECK_EQ_INT(shell_command(NULL, "ls %s | grep part", out).code, 1);
@@ -224,7 +210,7 @@ static void a_resumed_run_keeps_its_rate_of_lora_plus(void)
 {
     const char *out = check_temporary("plus");
     output o = weft_command(NULL, "train %s --data %s --steps 1 --lora-plus 2 --out %s", model(),
-                            story(), out);
+                            story_file(), out);
     CHECK_EQ_INT(o.code, 0);
     o = weft_command(NULL, "train --out %s --resume --steps 2 --lora-plus 4", out);
     check_one_line(&o, 1);

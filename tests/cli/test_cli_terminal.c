@@ -90,11 +90,6 @@ static void check_harmless(const char *seen, const char *about)
     }
 }
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 /* A title, a color, a clear screen, a bell, C1 controls, a carriage return over a line, and
  * characters that change the direction of text: U+202E, U+2066 and U+061C. */
 #define ATTACK                                                                                     \

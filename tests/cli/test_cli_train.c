@@ -8,21 +8,6 @@
 #include "weft/memory.h"
 #include "weft/optim.h"
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
-/* A text of many short lines. */
-static const char *story(void)
-{
-    static char text[9000];
-    text[0] = '\0';
-    for (int i = 0; strlen(text) < 8000; i++)
-        snprintf(text + strlen(text), 60, "Line %d of a long story. ", i);
-    return text_file("story.txt", text);
-}
-
 /* Waits until the run in `out` has reported an update, then does `what`; $p is the process. */
 static output stop_run(const char *out, const char *what)
 {
@@ -33,7 +18,7 @@ static output stop_run(const char *out, const char *what)
              out, what);
     return shell_command(NULL,
                          "%s train %s --data %s --out %s --steps 100000 --length 32 & p=$!; %s",
-                         check_built("cli/weft"), model(), story(), out, command);
+                         check_built("cli/weft"), model(), story_file(), out, command);
 }
 
 /* A shell makes background commands ignore SIGINT; the command handles it nevertheless. */
@@ -70,7 +55,7 @@ static void an_ignored_hangup_stays_ignored(void)
         "trap '' HUP; %s train %s --data %s --out %s --steps 6 --length 32 & p=$!; "
         "i=0; until [ -s %s/metrics.jsonl ] || [ $i = 600 ]; do sleep 0.1; i=$((i + 1)); done; "
         "kill -HUP $p; wait $p",
-        check_built("cli/weft"), model(), story(), out, out);
+        check_built("cli/weft"), model(), story_file(), out, out);
     CHECK_EQ_INT(o.code, 0);
     CHECK(strstr(o.err, "stopping") == NULL);
 }
@@ -81,7 +66,7 @@ static void a_closed_pipe_does_not_end_a_run(void)
     char out[1024];
     snprintf(out, sizeof out, "%s", check_temporary("piped"));
     shell_command(NULL, "%s train %s --data %s --out %s --steps 12 --length 32 2>&1 | head -1",
-                  check_built("cli/weft"), model(), story(), out);
+                  check_built("cli/weft"), model(), story_file(), out);
     CHECK_EQ_INT(shell_command(NULL, "grep -q '\"state\": \"finished\"' %s/run.json", out).code, 0);
 }
 
@@ -90,7 +75,7 @@ static void a_limit_on_files_does_not_kill_a_run(void)
 {
     char out[1024];
     snprintf(out, sizeof out, "%s", check_temporary("limited"));
-    const char *data = story();
+    const char *data = story_file();
     const output o = shell_command(
         NULL, "ulimit -f 100; %s train %s --data %s --out %s --steps 8 --length 32 --save-every 2",
         check_built("cli/weft"), model(), data, out);
@@ -142,7 +127,7 @@ static void a_folder_with_a_run_is_refused(void)
 {
     char out[1024];
     snprintf(out, sizeof out, "%s", check_temporary("taken"));
-    const char *data = story();
+    const char *data = story_file();
     output o =
         weft_command(NULL, "train %s --data %s --out %s --steps 1 --length 32 --val-split 0.1",
                      model(), data, out);
@@ -164,7 +149,7 @@ static void every_optimizer_and_schedule_can_be_chosen(void)
 {
     char out[1024];
     snprintf(out, sizeof out, "%s", check_temporary("optimizers"));
-    const char *data = story();
+    const char *data = story_file();
     for (int i = 0; weft_optim_type_at(i) != NULL; i++) {
         const char *name = weft_optim_type_at(i)->name;
         output o = weft_command(NULL,

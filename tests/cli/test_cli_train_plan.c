@@ -6,11 +6,6 @@
 #include "tests/check.h"
 #include "tests/cli/command.h"
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 /* Twelve rows; the completion has `sentences` of 13 tokens. */
 static const char *rows_of(const char *name, int sentences)
 {

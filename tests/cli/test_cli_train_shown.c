@@ -13,11 +13,6 @@
 #include "weft/io.h"
 #include "weft/memory.h"
 
-static const char *model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 /* The number after the last `name` in a text; NaN: none. */
 static double last_number(const char *text, const char *name)
 {
