@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "tests/check.h"
+#include "tests/support/block_types.h"
 #include "weft/convert.h"
 #include "weft/gguf.h"
 #include "weft/memory.h"
@@ -36,19 +37,6 @@ static const char *const configs[] = {
 };
 enum { QWEN, MIXTRAL, GEMMA };
 
-/* A type, and where the halves lie in a block; -1: there is no other. */
-typedef struct block_type {
-    const char *name;
-    int halves[2];
-} block_type;
-
-static const block_type types[] = {{"q4_0", {0, -1}},   {"q4_1", {0, 2}},    {"q5_0", {0, -1}},
-                                   {"q5_1", {0, 2}},    {"q8_0", {0, -1}},   {"q2_k", {80, 82}},
-                                   {"q3_k", {108, -1}}, {"q4_k", {0, 2}},    {"q5_k", {0, 2}},
-                                   {"q6_k", {208, -1}}, {"iq4_nl", {0, -1}}, {"iq4_xs", {0, -1}},
-                                   {"gguf_mxfp4", {-1}}};
-enum { N_TYPES = sizeof types / sizeof *types };
-
 /* Any blocks, whose scales are such that elements are below 4. */
 static weft_array *blocks(const block_type *type, int64_t rows, int64_t width)
 {
@@ -57,16 +45,7 @@ static weft_array *blocks(const block_type *type, int64_t rows, int64_t width)
     const int64_t n = EXPERTS * rows * width / e->block * e->block_bytes;
     uint8_t *bytes = weft_malloc((size_t)n);
     static uint32_t state = 7;
-    for (int64_t i = 0; i < n; i++) {
-        state = state * 1664525u + 1013904223u;
-        bytes[i] = (uint8_t)(state >> 24);
-    }
-    for (int64_t at = 0; at < n; at += e->block_bytes) {
-        for (int h = 0; h < 2 && type->halves[h] >= 0; h++)
-            bytes[at + type->halves[h] + 1] = (uint8_t)(0x14 + bytes[at] % 4 + h);
-        if (type->halves[0] < 0)
-            bytes[at] = (uint8_t)(118 + at % 5);
-    }
+    block_fill(bytes, n, type, e->block_bytes, 0x14, &state);
     return weft_from_blocks(bytes, e, WEFT_FLOAT32, shape, weft_free, bytes);
 }
 
@@ -197,22 +176,22 @@ static void same_logits(int config, const block_type *type, bool fused)
 
 static void every_type(void)
 {
-    for (int i = 0; i < N_TYPES; i++)
-        same_logits(QWEN, &types[i], false);
+    for (int i = 0; i < N_BLOCK_TYPES; i++)
+        same_logits(QWEN, &block_types[i], false);
 }
 
 static void families(void)
 {
-    same_logits(MIXTRAL, &types[7], false);
-    same_logits(GEMMA, &types[4], false);
+    same_logits(MIXTRAL, &block_types[7], false);
+    same_logits(GEMMA, &block_types[4], false);
 }
 
 /* Gates and ups of experts as one tensor. */
 static void gates_with_ups(void)
 {
-    same_logits(GEMMA, &types[4], true);
-    same_logits(GEMMA, &types[7], true);
-    same_logits(QWEN, &types[9], true);
+    same_logits(GEMMA, &block_types[4], true);
+    same_logits(GEMMA, &block_types[7], true);
+    same_logits(QWEN, &block_types[9], true);
 }
 
 static weft_array *loss(void *context)
@@ -228,7 +207,7 @@ static void adapters_learn(void)
     weft_model *models[N_FORMS] = {NULL};
     weft_nn_gradients g[N_FORMS];
     memset(g, 0, sizeof g);
-    if (!written(GEMMA, &types[7], true, paths))
+    if (!written(GEMMA, &block_types[7], true, paths))
         return;
     weft_scope_open();
     for (int f = 0; f < N_FORMS; f++) {
@@ -261,7 +240,7 @@ static void written_again(void)
 {
     char paths[N_FORMS][512], again[512], folder[512];
     weft_model *model = NULL, *other[2] = {NULL};
-    if (!written(GEMMA, &types[7], true, paths) ||
+    if (!written(GEMMA, &block_types[7], true, paths) ||
         !CHECK_OK(weft_model_load(paths[BLOCKS], NULL, &model)))
         return;
     snprintf(again, sizeof again, "%s", check_temporary("again.gguf"));

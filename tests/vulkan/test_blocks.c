@@ -3,22 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/support/block_types.h"
 #include "tests/vulkan/both.h"
 #include "weft/quantize.h"
 #include "weft/transforms.h"
-
-/* A type, and the offsets of the float16 numbers in its block; -1: no second one. */
-typedef struct block_type {
-    const char *name;
-    int halves[2];
-} block_type;
-
-static const block_type types[] = {{"q4_0", {0, -1}},   {"q4_1", {0, 2}},    {"q5_0", {0, -1}},
-                                   {"q5_1", {0, 2}},    {"q8_0", {0, -1}},   {"q2_k", {80, 82}},
-                                   {"q3_k", {108, -1}}, {"q4_k", {0, 2}},    {"q5_k", {0, 2}},
-                                   {"q6_k", {208, -1}}, {"iq4_nl", {0, -1}}, {"iq4_xs", {0, -1}},
-                                   {"gguf_mxfp4", {-1}}};
-enum { N_TYPES = sizeof types / sizeof *types };
 
 typedef struct scene {
     const block_type *type;
@@ -27,24 +15,6 @@ typedef struct scene {
     int64_t m;           /* rows that are multiplied by it */
     weft_dtype dtype;
 } scene;
-
-static void fill(uint8_t *bytes, int64_t n, const block_type *type, int64_t block_bytes)
-{
-    uint32_t state = 7;
-    for (int64_t i = 0; i < n; i++) {
-        state = state * 1664525u + 1013904223u;
-        bytes[i] = (uint8_t)(state >> 24);
-    }
-    for (int64_t at = 0; at < n; at += block_bytes) {
-        for (int h = 0; h < 2 && type->halves[h] >= 0; h++) {
-            bytes[at + type->halves[h] + 1] =
-                (uint8_t)(0x18 + bytes[at] % 4 + h); /* 2^-9 to 2^-7 */
-        }
-        if (type->halves[0] < 0) {
-            bytes[at] = (uint8_t)(118 + at % 5); /* a power of two */
-        }
-    }
-}
 
 /* The same blocks on the default device. */
 static weft_array *matrix(const scene *s)
@@ -55,7 +25,8 @@ static weft_array *matrix(const scene *s)
     const weft_dims shape =
         s->count ? WEFT_DIMS(count, s->rows, s->width) : WEFT_DIMS(s->rows, s->width);
     uint8_t *bytes = malloc((size_t)n);
-    fill(bytes, n, s->type, e->block_bytes);
+    uint32_t state = 7;
+    block_fill(bytes, n, s->type, e->block_bytes, 0x18, &state);
     weft_device *device = weft_default_device();
     weft_set_default_device(weft_device_get("cpu"));
     weft_array *w = weft_from_blocks(bytes, e, s->dtype, shape, free, bytes);
@@ -122,11 +93,11 @@ static void rows_of_every_type(void)
     if (!both_there()) {
         return;
     }
-    for (int i = 0; i < N_TYPES; i++) {
-        const scene s = {.type = &types[i], .rows = 9, .width = 512, .dtype = WEFT_FLOAT32};
-        both_same(make_decoded, &s, 0, types[i].name);
-        both_same(make_halves, &s, 0, types[i].name);
-        both_same(make_taken, &s, 0, types[i].name);
+    for (int i = 0; i < N_BLOCK_TYPES; i++) {
+        const scene s = {.type = &block_types[i], .rows = 9, .width = 512, .dtype = WEFT_FLOAT32};
+        both_same(make_decoded, &s, 0, block_types[i].name);
+        both_same(make_halves, &s, 0, block_types[i].name);
+        both_same(make_taken, &s, 0, block_types[i].name);
     }
 }
 
@@ -150,8 +121,9 @@ static void products_of_every_type(void)
     if (!both_there()) {
         return;
     }
-    for (int i = 0; i < N_TYPES; i++) {
-        scene s = {.type = &types[i], .rows = 33, .width = 512, .m = 1, .dtype = WEFT_FLOAT32};
+    for (int i = 0; i < N_BLOCK_TYPES; i++) {
+        scene s = {
+            .type = &block_types[i], .rows = 33, .width = 512, .m = 1, .dtype = WEFT_FLOAT32};
         check_products(&s);
         if (i % 4 == 1) { /* Q4_1, Q2_K, Q6_K */
             s.m = 5;
@@ -222,8 +194,9 @@ static void chosen_matrices(void)
     if (!both_there()) {
         return;
     }
-    for (int i = 0; i < N_TYPES; i += 4) { /* Q4_0, Q8_0, Q5_K, MXFP4 */
-        scene s = {&types[i], .rows = 21, .width = 256, .count = 3, .m = 4, .dtype = WEFT_FLOAT32};
+    for (int i = 0; i < N_BLOCK_TYPES; i += 4) { /* Q4_0, Q8_0, Q5_K, MXFP4 */
+        scene s = {&block_types[i], .rows = 21, .width = 256,
+                   .count = 3,      .m = 4,     .dtype = WEFT_FLOAT32};
         both_same(make_chosen, &s, 1e-4, s.type->name);
         s.dtype = WEFT_BFLOAT16;
         both_same(make_chosen, &s, 0x1p-7, s.type->name);
