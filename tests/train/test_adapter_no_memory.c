@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/train/fail_each.h"
 #include "tests/train/recipes.h"
 
 typedef struct work {
@@ -22,47 +23,34 @@ static work work_of(const char *folder)
     return w;
 }
 
-/* Runs the attempt with allocation 1 failing, then 2, ... until it makes fewer allocations. */
-static void fail_each(const char *what, weft_status (*run)(work *w), work *w)
+static void fail_adapter(const char *what, weft_status (*run)(void *context), work *w)
 {
-    if (w->model == NULL || !CHECK_OK(run(w))) /* allocates what stays */
+    if (w->model == NULL)
         return;
-    uint64_t nth = 1, failed = 0;
-    weft_status status = WEFT_OK;
-    for (; nth < 100000; nth++) {
-        weft_scope_open(); /* a scope that found no memory leaves its temporaries to this one */
-        weft_memory_fail_at(nth);
-        status = run(w);
-        const uint64_t made = weft_memory_fail_at(0);
-        weft_scope_close(NULL);
-        if (made < nth)
-            break;
-        failed += status != WEFT_OK;
-    }
-    CHECK_OK(status);
+    fail_each(what, run, w, 7);
     CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(w->model)), 0);
-    printf("  %s: %llu allocations, %llu failures\n", what, (unsigned long long)nth - 1,
-           (unsigned long long)failed);
-    CHECK(nth > 10 && failed * 10 >= (nth - 1) * 7);
     weft_model_free(w->model);
 }
 
-static weft_status load(work *w)
+static weft_status load(void *context)
 {
+    work *w = context;
     const weft_status status = weft_adapter_load(w->model, w->adapter, NULL);
     weft_nn_lora_remove(weft_model_module(w->model));
     return status;
 }
 
-static weft_status inject(work *w)
+static weft_status inject(void *context)
 {
+    work *w = context;
     const weft_status status = weft_nn_lora_inject(weft_model_module(w->model), &w->options);
     weft_nn_lora_remove(weft_model_module(w->model));
     return status;
 }
 
-static weft_status convert(work *w)
+static weft_status convert(void *context)
 {
+    work *w = context;
     weft_status status = weft_adapter_load(w->model, w->adapter, NULL);
     if (status == WEFT_OK)
         status = weft_adapter_save_as(w->model, w->out, "base", w->format);
@@ -73,8 +61,9 @@ static weft_status convert(work *w)
     return status;
 }
 
-static weft_status add(work *w)
+static weft_status add(void *context)
 {
+    work *w = context;
     weft_adapter_set *set = NULL;
     weft_status status = weft_adapter_set_new(w->model, NULL, &set);
     if (status == WEFT_OK)
@@ -91,27 +80,27 @@ static weft_status add(work *w)
 static void loading(void)
 {
     work w = work_of("lora-qwen3-dora");
-    fail_each("loading DoRA", load, &w);
+    fail_adapter("loading DoRA", load, &w);
     w = work_of("lora-llama-embeddings");
-    fail_each("loading adapters of embeddings", load, &w);
+    fail_adapter("loading adapters of embeddings", load, &w);
     w = work_of("lora-qwen3-patterns");
-    fail_each("loading patterns", load, &w);
+    fail_adapter("loading patterns", load, &w);
     w = work_of("lora-qwen3-moe");
-    fail_each("loading adapters of experts", load, &w);
+    fail_adapter("loading adapters of experts", load, &w);
     w = work_of("lora-llama-tokens");
-    fail_each("loading trained tokens", load, &w);
+    fail_adapter("loading trained tokens", load, &w);
     w = work_of("lora-llama-new");
-    fail_each("loading new tokens", load, &w);
+    fail_adapter("loading new tokens", load, &w);
 }
 
 static void making(void)
 {
     work w = work_of("lora-qwen3");
     w.options = (weft_nn_lora_options){.rank = 2, .pissa = true};
-    fail_each("PiSSA", inject, &w);
+    fail_adapter("PiSSA", inject, &w);
     w = work_of("lora-qwen3");
     w.options = (weft_nn_lora_options){.rank = 2, .dora = true};
-    fail_each("DoRA", inject, &w);
+    fail_adapter("DoRA", inject, &w);
 }
 
 static void converting(void)
@@ -119,23 +108,23 @@ static void converting(void)
     work w = work_of("lora-llama");
     w.format = WEFT_ADAPTER_MLX;
     snprintf(w.out, sizeof w.out, "%s", check_temporary("mlx"));
-    fail_each("mlx-lm's format", convert, &w);
+    fail_adapter("mlx-lm's format", convert, &w);
     w = work_of("lora-qwen3-moe");
     snprintf(w.out, sizeof w.out, "%s", check_temporary("experts"));
-    fail_each("experts", convert, &w);
+    fail_adapter("experts", convert, &w);
     w = work_of("lora-qwen2-tokens");
     snprintf(w.out, sizeof w.out, "%s", check_temporary("tokens"));
-    fail_each("tokens", convert, &w);
+    fail_adapter("tokens", convert, &w);
     w = work_of("lora-llama");
     w.format = WEFT_ADAPTER_GGUF;
     snprintf(w.out, sizeof w.out, "%s", check_temporary("adapter.gguf"));
-    fail_each("GGUF", convert, &w);
+    fail_adapter("GGUF", convert, &w);
 }
 
 static void adding(void)
 {
     work w = work_of("lora-llama");
-    fail_each("two adapters", add, &w);
+    fail_adapter("two adapters", add, &w);
 }
 
 CHECK_MAIN("adapter_no_memory", CHECK_CASE(loading), CHECK_CASE(making), CHECK_CASE(converting),

@@ -5,34 +5,10 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/train/fail_each.h"
 #include "tests/train/recipes.h"
 
 static const recipe *const r = &recipes[1]; /* llama */
-
-/* An attempt, and its argument. */
-typedef weft_status attempt(void *context);
-
-/* Runs the attempt with allocation 1 failing, then 2, ... until it makes fewer allocations. */
-static void fail_each(const char *what, attempt *run, void *context)
-{
-    CHECK_OK(run(context)); /* allocations that are made once in a process are made here */
-    uint64_t nth = 1, failed = 0;
-    weft_status status = WEFT_OK;
-    for (; nth < 100000; nth++) {
-        weft_scope_open(); /* a scope that found no memory leaves its temporaries to this one */
-        weft_memory_fail_at(nth);
-        status = run(context);
-        const uint64_t made = weft_memory_fail_at(0);
-        weft_scope_close(NULL);
-        if (made < nth)
-            break;
-        failed += status != WEFT_OK;
-    }
-    CHECK_OK(status);
-    printf("  %s: %llu allocations, %llu failures\n", what, (unsigned long long)nth - 1,
-           (unsigned long long)failed);
-    CHECK(nth > 10 && failed * 10 >= (nth - 1) * 8);
-}
 
 static weft_status make(void *context)
 {
@@ -56,7 +32,7 @@ static weft_status make(void *context)
 
 static void making_a_trainer(void)
 {
-    fail_each("making a trainer", make, NULL);
+    fail_each("making a trainer", make, NULL, 8);
 }
 
 static weft_status read_data(void *context)
@@ -85,7 +61,7 @@ static void reading_data(void)
 {
     weft_tokenizer *tokenizer;
     if (CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer)))
-        fail_each("reading data", read_data, tokenizer);
+        fail_each("reading data", read_data, tokenizer, 8);
     weft_tokenizer_free(tokenizer);
 }
 
@@ -105,7 +81,7 @@ static void saving_an_adapter(void)
     saving s = {recipe_model(r, "final"), check_temporary("saved")};
     if (s.model == NULL)
         return;
-    fail_each("saving an adapter", save, &s);
+    fail_each("saving an adapter", save, &s, 8);
     weft_model_free(s.model);
     s.model = recipe_model(r, NULL);
     CHECK_OK(weft_adapter_load(s.model, s.folder, NULL));
