@@ -85,7 +85,7 @@ static void sessions_keep_nul_bytes(void)
 }
 
 /* The instruction is appended to the first user text if the template takes no system text. */
-static void instructions_go_behind_them(void)
+static void instructions_follow_texts_with_nuls(void)
 {
     const weft_session_turn turn = {.structured = WEFT_STRUCTURED_PROMPTED, .schema = "{}"};
     const weft_session_options options = {.source = no_answer};
@@ -109,4 +109,4 @@ static void instructions_go_behind_them(void)
 }
 
 CHECK_MAIN("nul_texts", CHECK_CASE(templates_keep_nul_bytes), CHECK_CASE(answers_keep_nul_bytes),
-           CHECK_CASE(sessions_keep_nul_bytes), CHECK_CASE(instructions_go_behind_them))
+           CHECK_CASE(sessions_keep_nul_bytes), CHECK_CASE(instructions_follow_texts_with_nuls))

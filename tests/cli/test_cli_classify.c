@@ -231,7 +231,7 @@ static bool train_whole(const char *out, const char *file)
 }
 
 /* A classifier that was trained whole is a model: its labels are its own. */
-static void a_classifier_is_trained_on(void)
+static void a_classifier_is_trained_further(void)
 {
     char base[512], next[512];
     snprintf(base, sizeof base, "%s", check_temporary("base"));
@@ -357,6 +357,6 @@ static void devices_give_the_same_losses(void)
 CHECK_MAIN("cli_classify", CHECK_CASE(a_classifier_is_trained_and_used),
            CHECK_CASE(a_classifier_is_measured), CHECK_CASE(data_shows_labels),
            CHECK_CASE(a_classifier_is_fused), CHECK_CASE(bad_options_are_refused),
-           CHECK_CASE(a_classifier_is_trained_on),
+           CHECK_CASE(a_classifier_is_trained_further),
            CHECK_CASE(other_uses_of_a_classifier_are_refused), CHECK_CASE(texts_fit_the_positions),
            CHECK_CASE(devices_give_the_same_losses))

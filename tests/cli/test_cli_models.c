@@ -24,7 +24,7 @@ static double number(const output *o, const char *key)
 
 /* ---- Tokens --------------------------------------------------------------------------------- */
 
-static void tokenize_takes_a_line_and_gives_a_line(void)
+static void tokenize_prints_a_line_for_each_line(void)
 {
     output o = weft_command("\"Once upon a time there was\"\n\"\"\n\"a\\nb\"\n",
                             "tokenize %s --jsonl", model());
@@ -121,7 +121,7 @@ static void generate_json(void)
 }
 
 /* The reasons why a text ends, and how they are reported. */
-static void generate_until_it_ends(void)
+static void generate_reports_why_it_ends(void)
 {
     output o = weft_command("Once upon a time there was",
                             "generate %s -t 0 --stop \"King's\" --stop zzz --json", model());
@@ -583,10 +583,10 @@ static void convert_and_convert_back(void)
 }
 
 CHECK_MAIN("cli_models", CHECK_CASE(convert_and_convert_back),
-           CHECK_CASE(tokenize_takes_a_line_and_gives_a_line), CHECK_CASE(tokenize_and_decode),
+           CHECK_CASE(tokenize_prints_a_line_for_each_line), CHECK_CASE(tokenize_and_decode),
            CHECK_CASE(tokenize_names_the_bad_line), CHECK_CASE(tokenize_plain_text),
            CHECK_CASE(generate_greedily), CHECK_CASE(generate_json),
-           CHECK_CASE(generate_until_it_ends), CHECK_CASE(generate_documents),
+           CHECK_CASE(generate_reports_why_it_ends), CHECK_CASE(generate_documents),
            CHECK_CASE(schemas_close_objects), CHECK_CASE(generate_with_biases),
            CHECK_CASE(generate_up_to_stop_tokens), CHECK_CASE(generate_with_little_memory),
            CHECK_CASE(generate_by_seed), CHECK_CASE(profiles_print_the_time_by_op),

@@ -16,7 +16,7 @@ static bool is_built_in(void)
            WEFT_UNSUPPORTED;
 }
 
-static void missing_models_are_fetched_when_asked(void)
+static void missing_models_are_fetched_on_request(void)
 {
     if (!is_built_in()) {
         check_skip("built without libcurl");
@@ -58,4 +58,4 @@ static void missing_models_are_fetched_when_asked(void)
     tiny_stop(&hub);
 }
 
-CHECK_MAIN("cli_pull", CHECK_CASE(missing_models_are_fetched_when_asked))
+CHECK_MAIN("cli_pull", CHECK_CASE(missing_models_are_fetched_on_request))

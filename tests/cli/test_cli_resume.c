@@ -154,7 +154,7 @@ static void partial_files_are_deleted(void)
 }
 
 /* A run killed while it replaced `best` in two steps: the previous best is restored. */
-static void a_best_that_was_moved_aside_comes_back(void)
+static void the_previous_best_is_restored(void)
 {
     char out[1024];
     snprintf(out, sizeof out, "%s", check_temporary("aside"));
@@ -185,7 +185,7 @@ static void a_second_signal_does_no_harm(void)
 
 /* A run that was killed before run.json was there leaves a partial file, which the next one in the
  * folder deletes. */
-static void a_run_without_files_leaves_none(void)
+static void partial_files_of_a_new_run_are_deleted(void)
 {
     static const char *const again[] = {"--resume", ""};
     for (int i = 0; i < 2; i++) {
@@ -218,7 +218,7 @@ static void a_resumed_run_keeps_its_rate_of_lora_plus(void)
     CHECK_CONTAINS(o.err, " has 2, and a resumed run keeps it");
 }
 
-static void a_resumed_run_keeps_what_it_is(void)
+static void a_resumed_run_keeps_its_options(void)
 {
     static const struct {
         const char *given, *says;
@@ -328,8 +328,8 @@ static void killed_sampling_begins_again(void)
 }
 
 CHECK_MAIN("cli_resume", CHECK_CASE(killed_runs_are_resumed), CHECK_CASE(partial_files_are_deleted),
-           CHECK_CASE(a_best_that_was_moved_aside_comes_back),
-           CHECK_CASE(a_run_without_files_leaves_none), CHECK_CASE(stopped_runs_are_resumed),
+           CHECK_CASE(the_previous_best_is_restored),
+           CHECK_CASE(partial_files_of_a_new_run_are_deleted), CHECK_CASE(stopped_runs_are_resumed),
            CHECK_CASE(a_second_signal_does_no_harm),
            CHECK_CASE(a_resumed_run_keeps_its_rate_of_lora_plus),
-           CHECK_CASE(a_resumed_run_keeps_what_it_is), CHECK_CASE(killed_sampling_begins_again))
+           CHECK_CASE(a_resumed_run_keeps_its_options), CHECK_CASE(killed_sampling_begins_again))

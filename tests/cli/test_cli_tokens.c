@@ -146,7 +146,7 @@ static void bases_may_be_encoded(void)
     }
 }
 
-static void runs_are_continued(void)
+static void runs_are_resumed_and_extended(void)
 {
     if (!train())
         return;
@@ -214,5 +214,5 @@ static void devices_give_the_same_losses(void)
 
 CHECK_MAIN("cli_tokens", CHECK_CASE(the_tokenizer_is_saved_beside_the_adapter),
            CHECK_CASE(other_commands_use_it), CHECK_CASE(fused_models_have_the_larger_vocabulary),
-           CHECK_CASE(bases_may_be_encoded), CHECK_CASE(runs_are_continued),
+           CHECK_CASE(bases_may_be_encoded), CHECK_CASE(runs_are_resumed_and_extended),
            CHECK_CASE(bad_options_are_refused), CHECK_CASE(devices_give_the_same_losses))

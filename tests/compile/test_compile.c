@@ -35,7 +35,7 @@ static void drop_scene(scene *s)
     weft_drop(s->other);
 }
 
-/* out = sum(x * w); w -> w + x; v is only read */
+/* out = sum(x * v); w -> w + x; v is only read */
 static int accumulate(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     scene *s = context;

@@ -110,7 +110,7 @@ static void any_json_is_json(void)
     check_texts(cases, sizeof cases / sizeof *cases);
 }
 
-static void keywords_hold(void)
+static void keywords_are_constrained(void)
 {
     static const text_case cases[] = {
         {"{\"type\":\"integer\",\"minimum\":5,\"maximum\":12}", "1", 1},
@@ -170,7 +170,7 @@ static void keywords_hold(void)
     ","                                                                                            \
     "\"required\":[\"x\"]"
 
-static void objects_hold(void)
+static void objects_are_constrained(void)
 {
     static const text_case cases[] = {
         {POINT "}", "{\"xy\":null,\"x\":1}", 2},
@@ -198,7 +198,7 @@ static void objects_hold(void)
     check_texts(cases, sizeof cases / sizeof *cases);
 }
 
-static void combinations_hold(void)
+static void combinations_are_constrained(void)
 {
     static const text_case cases[] = {
         {"{\"anyOf\":[{\"type\":\"null\"},{\"type\":\"integer\"}]}", "7", 2},
@@ -494,7 +494,7 @@ static void masks_agree_with_accepting_each_token(void)
 
 /* States that differ only in their whitespace have separate masks, also with several open
  * alternatives. */
-static void masks_are_kept_apart(void)
+static void states_have_separate_masks(void)
 {
     static const char schema[] =
         "{\"anyOf\":[{\"type\":\"array\",\"items\":{\"type\":\"null\"},\"minItems\":2},"
@@ -569,9 +569,10 @@ static void no_memory_is_a_status(void)
     tokenizer = NULL;
 }
 
-CHECK_MAIN("constrain", CHECK_CASE(any_json_is_json), CHECK_CASE(keywords_hold),
-           CHECK_CASE(objects_hold), CHECK_CASE(combinations_hold), CHECK_CASE(faults_are_named),
-           CHECK_CASE(malformed_keywords_are_named),
+CHECK_MAIN("constrain", CHECK_CASE(any_json_is_json), CHECK_CASE(keywords_are_constrained),
+           CHECK_CASE(objects_are_constrained), CHECK_CASE(combinations_are_constrained),
+           CHECK_CASE(faults_are_named), CHECK_CASE(malformed_keywords_are_named),
            CHECK_CASE(generated_documents_fit_their_schema), CHECK_CASE(strings_fit_tight_budgets),
-           CHECK_CASE(masks_agree_with_accepting_each_token), CHECK_CASE(masks_are_kept_apart),
-           CHECK_CASE(long_documents_stay_small), CHECK_CASE(no_memory_is_a_status))
+           CHECK_CASE(masks_agree_with_accepting_each_token),
+           CHECK_CASE(states_have_separate_masks), CHECK_CASE(long_documents_stay_small),
+           CHECK_CASE(no_memory_is_a_status))

@@ -342,7 +342,7 @@ static void *churn(void *unused)
     return NULL;
 }
 
-static void queues_lent_memory_and_the_cache_meet(void)
+static void threads_share_queues_lent_memory_and_the_cache(void)
 {
     pthread_t threads[READERS];
     atomic_store(&wrong, 0);
@@ -366,4 +366,4 @@ CHECK_MAIN("eval_edges", CHECK_CASE(a_failure_reaches_only_dependent_arrays),
            CHECK_CASE(nodes_may_have_many_inputs), CHECK_CASE(a_checkpoint_may_return_its_argument),
            CHECK_CASE(outputs_of_vjp_outlive_it), CHECK_CASE(an_evaluation_inside_one_is_refused),
            CHECK_CASE(deep_scopes_close_in_order), CHECK_CASE(temporaries_are_read_by_all_threads),
-           CHECK_CASE(queues_lent_memory_and_the_cache_meet))
+           CHECK_CASE(threads_share_queues_lent_memory_and_the_cache))

@@ -90,7 +90,7 @@ static void only_plans_that_need_a_failed_one_fail(void)
 }
 
 /* A plan of the caller's thread waits for the plans that a stream has issued. */
-static void waiting_plans_see_what_was_issued(void)
+static void waiting_plans_see_issued_results(void)
 {
     weft_scope_open();
     weft_array *x = ones();
@@ -106,4 +106,4 @@ static void waiting_plans_see_what_was_issued(void)
 
 CHECK_MAIN("issue", CHECK_CASE(calls_without_a_wait_keep_their_order),
            CHECK_CASE(only_plans_that_need_a_failed_one_fail),
-           CHECK_CASE(waiting_plans_see_what_was_issued))
+           CHECK_CASE(waiting_plans_see_issued_results))

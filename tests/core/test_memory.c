@@ -126,7 +126,7 @@ static void idle_buffers_are_bounded_by_those_in_use(void)
     CHECK_EQ_INT(weft_memory_peak_held(), weft_memory_active());
 }
 
-static void the_limit_is_kept_by_data_and_results(void)
+static void the_limit_applies_to_data_and_results(void)
 {
     static const float zeros[1 << 10];
     weft_scope_open();
@@ -180,7 +180,7 @@ static void lent_memory_is_not_counted(void)
     CHECK(weft_memory_cached() - cached < 1 << 16);
 }
 
-static void an_allocation_fails_when_asked(void)
+static void allocations_fail_on_request(void)
 {
     weft_memory_fail_at(3);
     void *first = weft_malloc(1), *second = weft_calloc(2, 8);
@@ -279,6 +279,6 @@ CHECK_MAIN("memory", CHECK_CASE(the_peak_counts_freed_memory_once),
            CHECK_CASE(buckets_waste_at_most_an_eighth), CHECK_CASE(counters_follow_arrays),
            CHECK_CASE(wired_memory_is_locked_and_counted), CHECK_CASE(the_cache_keeps_to_its_limit),
            CHECK_CASE(idle_buffers_are_bounded_by_those_in_use),
-           CHECK_CASE(the_limit_is_kept_by_data_and_results),
-           CHECK_CASE(lent_memory_is_not_counted), CHECK_CASE(an_allocation_fails_when_asked),
+           CHECK_CASE(the_limit_applies_to_data_and_results),
+           CHECK_CASE(lent_memory_is_not_counted), CHECK_CASE(allocations_fail_on_request),
            CHECK_CASE(lists_have_room_for_one_more), CHECK_CASE(lists_survive_a_failed_allocation))

@@ -92,7 +92,7 @@ static void mixed_devices_are_an_error_with_a_hint(void)
     weft_scope_close(NULL);
 }
 
-static void scalars_follow(void)
+static void scalars_take_the_device_of_the_array(void)
 {
     if (!devices()) {
         return;
@@ -527,9 +527,9 @@ static void the_backend_has_no_memory_left(void)
 }
 
 CHECK_MAIN("second_backend", CHECK_CASE(devices_have_names), CHECK_CASE(devices_can_be_listed),
-           CHECK_CASE(mixed_devices_are_an_error_with_a_hint), CHECK_CASE(scalars_follow),
-           CHECK_CASE(elements_move_both_ways), CHECK_CASE(gradients_move_back),
-           CHECK_CASE(counts_say_where_nodes_ran), CHECK_CASE(a_profile_has_each_op),
-           CHECK_CASE(training_gives_the_cpus_numbers), CHECK_CASE(gradients_stay_on_their_device),
-           CHECK_CASE(rows_can_be_added_to_a_backend), CHECK_CASE(equal_constants_are_merged),
-           CHECK_CASE(the_backend_has_no_memory_left))
+           CHECK_CASE(mixed_devices_are_an_error_with_a_hint),
+           CHECK_CASE(scalars_take_the_device_of_the_array), CHECK_CASE(elements_move_both_ways),
+           CHECK_CASE(gradients_move_back), CHECK_CASE(counts_say_where_nodes_ran),
+           CHECK_CASE(a_profile_has_each_op), CHECK_CASE(training_gives_the_cpus_numbers),
+           CHECK_CASE(gradients_stay_on_their_device), CHECK_CASE(rows_can_be_added_to_a_backend),
+           CHECK_CASE(equal_constants_are_merged), CHECK_CASE(the_backend_has_no_memory_left))

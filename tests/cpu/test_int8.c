@@ -182,7 +182,7 @@ static bool rounds(int t, int64_t m)
     return m >= least || weft__cpu_kernels()->int8_rows;
 }
 
-static void products_are_defined(void)
+static void products_equal_their_definition(void)
 {
     static const size sizes[] = {{9, 1, 256},     {48, 33, 768},  {49, 70, 1024}, {131, 32, 512},
                                  {10, 2080, 256}, {1540, 5, 256}, {1, 2080, 512}, {2, 70, 768},
@@ -225,7 +225,7 @@ static void errors_are_stated(void)
 /* ---- The same integers ---------------------------------------------------------------------- */
 
 /* Every instruction set. */
-static void integers_are_the_same(void)
+static void instruction_sets_round_to_the_same_integers(void)
 {
     for (cpu_isa isa = CPU_BASELINE; isa < CPU_ISA_COUNT; isa++) {
         if (weft__cpu_use_isa(isa) != isa)
@@ -276,7 +276,7 @@ static bool same(weft_array *a, weft_array *b)
 
 /* Few rows without a kernel for them, weights without such kernels, and plain weights are exact;
  * more rows are not. */
-static void others_are_exact(void)
+static void other_products_are_exact(void)
 {
     weft_scope_open();
     weft_array *w = normal(8, WEFT_DIMS(40, 256));
@@ -322,7 +322,7 @@ static void gradients_are_exact(void)
 
 /* Rows with a NaN or an infinity are NaN, rows of zeros and of tiny numbers give the bias, and
  * other rows do not change. */
-static void odd_numbers(void)
+static void special_numbers(void)
 {
     weft_scope_open();
     static const float odd[] = {NAN, INFINITY, -INFINITY, 0, 1e-44f};
@@ -368,7 +368,8 @@ static void modules_have_a_flag(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("8-bit activations", CHECK_CASE(products_are_defined), CHECK_CASE(errors_are_stated),
-           CHECK_CASE(integers_are_the_same), CHECK_CASE(threads_do_not_matter),
-           CHECK_CASE(others_are_exact), CHECK_CASE(gradients_are_exact), CHECK_CASE(odd_numbers),
+CHECK_MAIN("8-bit activations", CHECK_CASE(products_equal_their_definition),
+           CHECK_CASE(errors_are_stated), CHECK_CASE(instruction_sets_round_to_the_same_integers),
+           CHECK_CASE(threads_do_not_matter), CHECK_CASE(other_products_are_exact),
+           CHECK_CASE(gradients_are_exact), CHECK_CASE(special_numbers),
            CHECK_CASE(modules_have_a_flag))

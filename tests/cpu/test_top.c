@@ -139,7 +139,7 @@ static void flat_rows(void)
 
 /* A NaN in a row makes the threshold NaN, so that nothing is cut off; other rows are not
  * affected. */
-static void bad_rows(void)
+static void rows_with_nan(void)
 {
     weft_scope_open();
     float x[3 * 600], found[3], expected[3];
@@ -188,5 +188,5 @@ static void misfits_are_errors(void)
 
 CHECK_MAIN("selections", CHECK_CASE(the_largest_are_those_of_the_sorted_row),
            CHECK_CASE(few_of_many_are_selected), CHECK_CASE(top_p_keeps_what_sorting_keeps),
-           CHECK_CASE(flat_rows), CHECK_CASE(bad_rows),
+           CHECK_CASE(flat_rows), CHECK_CASE(rows_with_nan),
            CHECK_CASE(threads_and_instruction_sets_do_not_matter), CHECK_CASE(misfits_are_errors))

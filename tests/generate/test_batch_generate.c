@@ -278,7 +278,7 @@ static bool watch(void *context, size_t index, const weft_generated *token)
     return index != 0 || x->seen[0] < 5;
 }
 
-static void texts_stop_by_themselves(void)
+static void each_text_stops_separately(void)
 {
     weft_model *model = fixture_model("llama");
     some s;
@@ -359,7 +359,7 @@ static void results_are_reported_as_they_end(void)
 }
 
 /* After a cancellation each text has its tokens so far, and waiting ones have none. */
-static void a_cancelled_batch_keeps_what_there_is(void)
+static void a_cancelled_batch_keeps_its_tokens(void)
 {
     weft_model *model = fixture_model("llama");
     some s;
@@ -442,7 +442,7 @@ static void constrained_texts_are_those_alone(void)
 }
 
 /* The storyteller's texts, with a tokenizer. */
-static void texts_are_texts(void)
+static void texts_of_a_tokenizer_are_those_alone(void)
 {
     const char *folder = check_source("examples/storyteller");
     static const char *const prompts[] = {"Once upon a time", "The wolf",
@@ -546,6 +546,7 @@ CHECK_MAIN("batch_generate", CHECK_CASE(greedy_texts_are_those_alone),
            CHECK_CASE(an_invariant_batch_is_exact), CHECK_CASE(all_kinds_of_caches_share_a_batch),
            CHECK_CASE(constrained_texts_are_those_alone),
            CHECK_CASE(incompatible_requests_run_alone), CHECK_CASE(a_bad_request_fails_alone),
-           CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(results_are_reported_as_they_end),
-           CHECK_CASE(a_cancelled_batch_keeps_what_there_is), CHECK_CASE(texts_are_texts),
+           CHECK_CASE(each_text_stops_separately), CHECK_CASE(results_are_reported_as_they_end),
+           CHECK_CASE(a_cancelled_batch_keeps_its_tokens),
+           CHECK_CASE(texts_of_a_tokenizer_are_those_alone),
            CHECK_CASE(requests_are_added_and_freed_in_callbacks))

@@ -107,7 +107,7 @@ static void texts_are_the_same_with_few_pages(void)
 
 /* The prompt cache has a prompt as soon as it was processed, for others and for a sequence that is
  * set back. */
-static void the_prompt_cache_serves_those_that_are_set_back(void)
+static void the_prompt_cache_serves_sequences_that_are_set_back(void)
 {
     weft_model *model = fixture_model("llama");
     const weft_prompt_cache_options cache_options = {.min_tokens = 4};
@@ -219,7 +219,7 @@ static void pages_go_to_the_oldest(void)
 
 /* A long prompt waits until there are pages for it, and a short one that came later, but is not
  * processed with the others of its kind, does not keep pages from it. */
-static void a_long_prompt_is_read_at_last(void)
+static void a_long_prompt_is_not_starved(void)
 {
     enum { TEXTS = 4, LONG = 1100 };
     static const size_t lengths[TEXTS] = {500, LONG, 300, 300};
@@ -446,10 +446,10 @@ static void memory_may_be_shorter_than_the_budget(void)
 }
 
 CHECK_MAIN("batch_pages", CHECK_CASE(texts_are_the_same_with_few_pages),
-           CHECK_CASE(the_prompt_cache_serves_those_that_are_set_back),
+           CHECK_CASE(the_prompt_cache_serves_sequences_that_are_set_back),
            CHECK_CASE(prompts_are_stored_when_they_are_processed),
            CHECK_CASE(the_oldest_is_never_set_back), CHECK_CASE(pages_go_to_the_oldest),
-           CHECK_CASE(a_long_prompt_is_read_at_last), CHECK_CASE(all_layers_grow_or_none),
+           CHECK_CASE(a_long_prompt_is_not_starved), CHECK_CASE(all_layers_grow_or_none),
            CHECK_CASE(a_growth_is_tried_again), CHECK_CASE(short_rows_take_few_pages),
            CHECK_CASE(equal_beginnings_share_pages), CHECK_CASE(rings_share_no_pages),
            CHECK_CASE(memory_may_be_shorter_than_the_budget))

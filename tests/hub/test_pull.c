@@ -335,7 +335,7 @@ static void malformed_answers_are_refused(void)
         WEFT_IO);
 }
 
-static void what_is_wanted(void)
+static void patterns_select_files(void)
 {
     static const char two[] =
         "{\"sha\": \"" COMMIT "\", \"siblings\": ["
@@ -440,7 +440,7 @@ int main(int argc, char **argv)
         CHECK_CASE(the_token_goes_to_the_endpoint_only),
         CHECK_CASE(redirections_are_limited),
         CHECK_CASE(malformed_answers_are_refused),
-        CHECK_CASE(what_is_wanted),
+        CHECK_CASE(patterns_select_files),
         CHECK_CASE(progress_is_reported_and_can_stop),
     };
     static const check_case without[] = {CHECK_CASE(builds_without_libcurl_report_it)};

@@ -281,7 +281,7 @@ static void patterns_give_other_ranks_and_alphas(void)
 }
 
 /* The end of a name, a module without an adapter, and one in a layer that is not adapted. */
-static void patterns_that_fit_nothing_are_refused(void)
+static void patterns_without_a_match_are_refused(void)
 {
     static const int layers[] = {0};
     static const struct {
@@ -359,5 +359,5 @@ CHECK_MAIN("lora", CHECK_CASE(the_default_is_q_and_v), CHECK_CASE(targets_and_la
            CHECK_CASE(dropout_is_in_training_only),
            CHECK_CASE(products_in_16_bits_round_the_factors),
            CHECK_CASE(patterns_give_other_ranks_and_alphas),
-           CHECK_CASE(patterns_that_fit_nothing_are_refused),
+           CHECK_CASE(patterns_without_a_match_are_refused),
            CHECK_CASE(pissa_starts_at_the_largest_singular_values))

@@ -238,7 +238,7 @@ static bool is_first(void *context, const char *path, const weft_module *m)
 }
 
 /* The layer computes with the decoded weight, is frozen, and passes gradients on. */
-static void quantised_layers_use_what_was_stored(void)
+static void quantized_layers_use_the_stored_values(void)
 {
     const weft_nn_quantize_options eight = {.format = {.bits = 8, .group_size = 32}};
     weft_module *m = weft_nn_linear_new(64, 32, true), *embedding = weft_nn_embedding_new(7, 64);
@@ -272,7 +272,7 @@ static void quantised_layers_use_what_was_stored(void)
     weft_nn_free(embedding);
 }
 
-static void quantising_chooses(void)
+static void quantizing_selects_layers(void)
 {
     const weft_nn_quantize_options first = {.accepts = is_first};
     weft_module *m = net();
@@ -342,7 +342,7 @@ static weft_status save_and_load(weft_module *m, weft_module *fresh, bool npz,
 
 /* Every format, into a tree that is dense or of another format: bit for bit, and frozen as the
  * quantized tree is. */
-static void quantised_trees_stay_quantised(void)
+static void quantized_trees_stay_quantized(void)
 {
     static const weft_quantize_options formats[] = {
         {.bits = 2, .group_size = 32}, {.bits = 3, .group_size = 32}, {.bits = 4, .group_size = 32},
@@ -369,7 +369,7 @@ static void quantised_trees_stay_quantised(void)
     }
 }
 
-static void quantised_trees_in_other_forms(void)
+static void quantized_trees_in_other_forms(void)
 {
     weft_module *m = quantised_net(), *fresh = quantised_net(), *dense = quantised_net();
     const char *path = check_temporary("quantised_dense.safetensors");
@@ -431,6 +431,6 @@ CHECK_MAIN("nn_tools", CHECK_CASE(freezing_by_path_key_and_predicate),
            CHECK_CASE(names_match_as_a_whole), CHECK_CASE(linear_weights_fill_their_range),
            CHECK_CASE(applying_and_setting), CHECK_CASE(npz_files_are_written_and_read),
            CHECK_CASE(gradients_of_trainable_parameters),
-           CHECK_CASE(quantised_layers_use_what_was_stored), CHECK_CASE(quantising_chooses),
-           CHECK_CASE(quantised_trees_stay_quantised), CHECK_CASE(quantised_trees_in_other_forms),
-           CHECK_CASE(wrong_parts_are_reported))
+           CHECK_CASE(quantized_layers_use_the_stored_values),
+           CHECK_CASE(quantizing_selects_layers), CHECK_CASE(quantized_trees_stay_quantized),
+           CHECK_CASE(quantized_trees_in_other_forms), CHECK_CASE(wrong_parts_are_reported))

@@ -57,7 +57,7 @@ static void every_length_equals_scipy(void)
 typedef weft_array *one_axis(weft_array *x, int64_t n, int axis, weft_fft_norm norm);
 typedef weft_array *many_axes(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm);
 
-static void normalisation_equals_scipy(void)
+static void normalization_equals_scipy(void)
 {
     static const struct {
         const char *name;
@@ -222,7 +222,7 @@ static void gradients_are_adjoints(void)
     }
 }
 
-CHECK_MAIN("fft", CHECK_CASE(every_length_equals_scipy), CHECK_CASE(normalisation_equals_scipy),
+CHECK_MAIN("fft", CHECK_CASE(every_length_equals_scipy), CHECK_CASE(normalization_equals_scipy),
            CHECK_CASE(lengths_and_axes_equal_scipy), CHECK_CASE(frequencies_equal_numpy),
            CHECK_CASE(long_transforms_keep_their_precision), CHECK_CASE(bad_calls_are_refused),
            CHECK_CASE(gradients_are_adjoints))

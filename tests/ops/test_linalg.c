@@ -397,7 +397,7 @@ static void compositions_have_derivatives(void)
 /* ---- OpenBLAS ------------------------------------------------------------------------------- */
 
 /* A program that calls OpenBLAS itself keeps its own number of threads. */
-static void threads_of_the_program_stay(void)
+static void threads_of_the_program_are_not_changed(void)
 {
     const int before = openblas_get_num_threads();
     for (int threads = 1; threads <= 2; threads++) {
@@ -420,4 +420,4 @@ CHECK_MAIN("linalg", CHECK_CASE(norms_equal_numpy), CHECK_CASE(the_norm_of_zero_
            CHECK_CASE(systems_and_eigenvalues_equal_numpy), CHECK_CASE(factors_reconstruct),
            CHECK_CASE(bad_matrices_are_refused), CHECK_CASE(nan_and_infinity_give_nan),
            CHECK_CASE(sixteen_bits_are_rounded_once), CHECK_CASE(compositions_have_derivatives),
-           CHECK_CASE(threads_of_the_program_stay))
+           CHECK_CASE(threads_of_the_program_are_not_changed))

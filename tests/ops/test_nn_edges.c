@@ -149,7 +149,7 @@ static weft_array *sum_of_losses(void *context, weft_array *const *in, int n)
 }
 
 /* More logits than the expansion holds at a time: losses and gradients come in parts. */
-static void chunks_join(void)
+static void losses_in_chunks_equal_the_whole(void)
 {
     enum { N = 70, V = 65536 };
     int32_t targets[N];
@@ -414,7 +414,8 @@ CHECK_MAIN("nn_edges", CHECK_CASE(integers_wrap_and_are_exact), CHECK_CASE(compl
            CHECK_CASE(a_weight_of_another_dtype_is_converted),
            CHECK_CASE(a_query_without_visible_keys), CHECK_CASE(attention_without_keys_is_zero),
            CHECK_CASE(masked_loss_without_rows_is_zero),
-           CHECK_CASE(a_target_beyond_the_vocabulary_fails), CHECK_CASE(chunks_join),
+           CHECK_CASE(a_target_beyond_the_vocabulary_fails),
+           CHECK_CASE(losses_in_chunks_equal_the_whole),
            CHECK_CASE(a_tied_gradient_is_added_in_place),
            CHECK_CASE(narrow_targets_name_the_first_classes), CHECK_CASE(adamw_three_steps),
            CHECK_CASE(adamw_that_does_not_apply_changes_nothing),

@@ -139,7 +139,7 @@ static bool is_kept(const weft_op *op, weft_array *const *in, int n, const void 
     return same_bits(out, in[0]);
 }
 
-static void identities_change_nothing(void)
+static void identity_ops_return_their_input(void)
 {
     int promised = 0;
     for (int i = 0; i < weft_op_count(); i++) {
@@ -232,5 +232,5 @@ static void ops_that_pass_a_value_through_are_omitted(void)
 }
 
 CHECK_MAIN("op_fields", CHECK_CASE(commutative_ops_and_neutral_numbers),
-           CHECK_CASE(identities_change_nothing), CHECK_CASE(identity_depends_on_parameters),
+           CHECK_CASE(identity_ops_return_their_input), CHECK_CASE(identity_depends_on_parameters),
            CHECK_CASE(ops_that_pass_a_value_through_are_omitted))

@@ -217,7 +217,7 @@ static weft_array *normal(weft_dims shape, weft_dtype dtype, uint64_t state)
     return ready(a);
 }
 
-static void encodings_are_the_tensors(void)
+static void encodings_equal_separate_tensors(void)
 {
     static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT16, WEFT_BFLOAT16};
     for (int d = 0; d < 3; d++) {
@@ -348,7 +348,7 @@ static void products_of_mlx(void)
     golden_close();
 }
 
-static void experts_and_both(void)
+static void experts_and_both_operands_quantized(void)
 {
     if (!golden_open("ops/quantize")) {
         return;
@@ -464,7 +464,7 @@ static int quantize_one(void *context, weft_array *const *in, int n_in, weft_arr
 }
 
 /* Of a batch of matrices: the same bits as of all of them together. */
-static void batches_are_quantised_one_by_one(void)
+static void batches_are_quantized_one_by_one(void)
 {
     weft_quantize_options o = {.bits = 6};
     weft_array *w = normal(WEFT_DIMS(3, 2, 128), WEFT_BFLOAT16, 1), *q[3], *batch[3];
@@ -541,8 +541,8 @@ static void empty_matrices(void)
 
 CHECK_MAIN("quantize", CHECK_CASE(every_mode_equals_mlx), CHECK_CASE(the_ramp_and_a_global_scale),
            CHECK_CASE(literal_words), CHECK_CASE(float8), CHECK_CASE(extremes),
-           CHECK_CASE(encodings_are_the_tensors), CHECK_CASE(products_of_every_mode),
-           CHECK_CASE(products_of_mlx), CHECK_CASE(experts_and_both), CHECK_CASE(batches_broadcast),
-           CHECK_CASE(rows_of_an_encoded_table), CHECK_CASE(gradients),
-           CHECK_CASE(batches_are_quantised_one_by_one), CHECK_CASE(bad_arguments_are_refused),
-           CHECK_CASE(empty_matrices))
+           CHECK_CASE(encodings_equal_separate_tensors), CHECK_CASE(products_of_every_mode),
+           CHECK_CASE(products_of_mlx), CHECK_CASE(experts_and_both_operands_quantized),
+           CHECK_CASE(batches_broadcast), CHECK_CASE(rows_of_an_encoded_table),
+           CHECK_CASE(gradients), CHECK_CASE(batches_are_quantized_one_by_one),
+           CHECK_CASE(bad_arguments_are_refused), CHECK_CASE(empty_matrices))

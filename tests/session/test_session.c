@@ -469,7 +469,7 @@ static void tools_come_before_a_document(void)
 }
 
 /* If the template refuses a system text, the instruction is in the user's message. */
-static void the_schema_goes_where_the_template_lets_it(void)
+static void the_schema_is_in_a_message_that_the_template_takes(void)
 {
     static const char strict[] =
         "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}"
@@ -595,5 +595,6 @@ CHECK_MAIN("session", CHECK_CASE(turns_go_back_and_forth),
            CHECK_CASE(a_document_is_found_in_an_answer),
            CHECK_CASE(invalid_documents_are_requested_again), CHECK_CASE(no_document_is_a_failure),
            CHECK_CASE(tools_come_before_a_document),
-           CHECK_CASE(the_schema_goes_where_the_template_lets_it), CHECK_CASE(turns_are_undone),
-           CHECK_CASE(conversations_are_saved_and_loaded), CHECK_CASE(missing_memory_is_reported))
+           CHECK_CASE(the_schema_is_in_a_message_that_the_template_takes),
+           CHECK_CASE(turns_are_undone), CHECK_CASE(conversations_are_saved_and_loaded),
+           CHECK_CASE(missing_memory_is_reported))

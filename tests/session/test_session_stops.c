@@ -26,7 +26,7 @@ static weft_status note(void *context, const weft_session_request *request,
 }
 
 /* The caller's stops come first, then the tokens that end a turn in the template. */
-static void the_callers_and_the_templates(void)
+static void stops_of_the_caller_and_the_template(void)
 {
     static const char template[] = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>"
                                    "{% endfor %}";
@@ -54,4 +54,4 @@ static void the_callers_and_the_templates(void)
     weft_chat_free(chat);
 }
 
-CHECK_MAIN("session_stops", CHECK_CASE(the_callers_and_the_templates))
+CHECK_MAIN("session_stops", CHECK_CASE(stops_of_the_caller_and_the_template))

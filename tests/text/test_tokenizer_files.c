@@ -262,7 +262,7 @@ static void files_that_are_truncated_anywhere(void)
     }
 }
 
-static void files_that_are_not_there(void)
+static void missing_files_are_reported(void)
 {
     weft_tokenizer *t = NULL;
     CHECK_STATUS(weft_tokenizer_load(check_temporary("none"), &t), WEFT_IO);
@@ -434,6 +434,6 @@ static void every_allocation_fails_once(void)
 CHECK_MAIN("tokenizer_files", CHECK_CASE(errors_name_the_field),
            CHECK_CASE(text_that_cannot_be_encoded_is_reported),
            CHECK_CASE(complete_files_are_loaded), CHECK_CASE(files_that_are_truncated_anywhere),
-           CHECK_CASE(files_that_are_not_there), CHECK_CASE(the_config_names_special_tokens),
+           CHECK_CASE(missing_files_are_reported), CHECK_CASE(the_config_names_special_tokens),
            CHECK_CASE(normalizers_that_multiply_are_bounded),
            CHECK_CASE(newer_combining_marks_are_kept), CHECK_CASE(every_allocation_fails_once))

@@ -428,7 +428,7 @@ static void changed_magnitudes_count_at_once(void)
     weft_model_free(model);
 }
 
-static void rslora_is_honoured(void)
+static void rslora_is_applied(void)
 {
     weft_model *model = recipe_model(&recipes[2], "initial");
     if (model) {
@@ -540,7 +540,7 @@ CHECK_MAIN("adapter", CHECK_CASE(configs_say_what_peft_needs),
            CHECK_CASE(bad_configs_are_refused), CHECK_CASE(wrong_tensors_are_listed_at_once),
            CHECK_CASE(targets_may_be_given_in_other_ways),
            CHECK_CASE(an_adapted_model_takes_no_second_adapter),
-           CHECK_CASE(changed_magnitudes_count_at_once), CHECK_CASE(rslora_is_honoured),
+           CHECK_CASE(changed_magnitudes_count_at_once), CHECK_CASE(rslora_is_applied),
            CHECK_CASE(bfloat16_adapters_go_both_ways),
            CHECK_CASE(fused_models_are_base_and_adapter),
            CHECK_CASE(fused_folders_have_a_model_card),

@@ -156,7 +156,7 @@ static void default_splits_are_kept(void)
     keep_auto_split(300);
 }
 
-static void what_is_kept_is_what_was_read(void)
+static void cached_data_equals_the_data_that_was_read(void)
 {
     weft_dataset *fresh, *rest, *made, *left, *kept, *chosen;
     if (!start() || !CHECK_OK(load(rows, template, 6, NULL, &fresh, &rest)))
@@ -297,7 +297,7 @@ static void a_cache_that_cannot_be_written_is_not_needed(void)
     tokenizer = NULL;
 }
 
-CHECK_MAIN("data_cache", CHECK_CASE(what_is_kept_is_what_was_read),
+CHECK_MAIN("data_cache", CHECK_CASE(cached_data_equals_the_data_that_was_read),
            CHECK_CASE(default_splits_are_kept), CHECK_CASE(other_data_has_another_file),
            CHECK_CASE(impossible_lengths_are_refused), CHECK_CASE(damaged_files_are_written_anew),
            CHECK_CASE(a_cache_that_cannot_be_written_is_not_needed))

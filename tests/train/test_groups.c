@@ -104,7 +104,7 @@ static void a_group_has_memory_for_values(void)
     }
 }
 
-static void a_group_of_one_waits_for_nobody(void)
+static void a_group_of_one_does_not_wait(void)
 {
     weft_group *group = NULL;
     float values[] = {1, 2};
@@ -127,4 +127,4 @@ static void a_group_of_one_waits_for_nobody(void)
 }
 
 CHECK_MAIN("groups", CHECK_CASE(a_group_agrees), CHECK_CASE(a_group_has_memory_for_values),
-           CHECK_CASE(a_group_of_one_waits_for_nobody))
+           CHECK_CASE(a_group_of_one_does_not_wait))

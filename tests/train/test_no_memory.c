@@ -110,10 +110,11 @@ static void every_allocation_of_a_checkpointed_step_fails_once(void)
     sweep(true, false);
 }
 
-static void and_compiled(void)
+static void every_allocation_of_a_compiled_step_fails_once(void)
 {
     sweep(false, true);
 }
 
 CHECK_MAIN("train_no_memory", CHECK_CASE(every_allocation_of_a_step_fails_once),
-           CHECK_CASE(every_allocation_of_a_checkpointed_step_fails_once), CHECK_CASE(and_compiled))
+           CHECK_CASE(every_allocation_of_a_checkpointed_step_fails_once),
+           CHECK_CASE(every_allocation_of_a_compiled_step_fails_once))

@@ -387,7 +387,7 @@ static void another_objective_is_refused_by_name(void)
     CHECK_OK(train(&same, folder, true, &l));
 }
 
-static void what_an_objective_lacks_is_named(void)
+static void missing_inputs_of_an_objective_are_named(void)
 {
     history l;
     const run none = {.objective = "dpo", .no_reference = true};
@@ -526,4 +526,5 @@ CHECK_MAIN("objectives", CHECK_CASE(every_step_equals_trl),
            CHECK_CASE(own_objectives_take_single_samples),
            CHECK_CASE(resumed_runs_keep_their_reference),
            CHECK_CASE(another_objective_is_refused_by_name),
-           CHECK_CASE(what_an_objective_lacks_is_named), CHECK_CASE(bad_options_are_refused))
+           CHECK_CASE(missing_inputs_of_an_objective_are_named),
+           CHECK_CASE(bad_options_are_refused))

@@ -342,7 +342,7 @@ static void pairs_are_whole_and_weighted(void)
     weft_tokenizer_free(tokenizer);
 }
 
-static void every_pair_is_whole_and_once(void)
+static void every_pair_is_complete_and_occurs_once(void)
 {
     weft_dataset *d = examples_of(&weft_objective_dpo, 300);
     weft_batches *b = NULL;
@@ -366,7 +366,7 @@ static void every_pair_is_whole_and_once(void)
     weft_dataset_free(d);
 }
 
-CHECK_MAIN("packed_pairs", CHECK_CASE(every_pair_is_whole_and_once),
+CHECK_MAIN("packed_pairs", CHECK_CASE(every_pair_is_complete_and_occurs_once),
            CHECK_CASE(pairs_are_whole_and_weighted),
            CHECK_CASE(attention_does_not_see_other_samples), CHECK_CASE(windows_end_at_samples),
            CHECK_CASE(recurrent_layers_start_anew), CHECK_CASE(updates_are_the_same))

@@ -140,7 +140,7 @@ static void bad_rows_add_no_samples(void)
 }
 
 /* Rows with a label, and both completions of a pair. */
-static void labelled_rows(void)
+static void labeled_rows(void)
 {
     static const char text[] =
         "{\"prompt\": \"The sky is\", \"completion\": \" blue.\", \"label\": true}\n"
@@ -293,7 +293,7 @@ static void mismatched_completions_are_of_another_prompt(void)
 }
 
 /* Both completions of a row are in the same split. */
-static void splits_keep_labelled_pairs_whole(void)
+static void splits_keep_labeled_pairs_whole(void)
 {
     char text[4000] = "";
     for (int i = 0; i < 20; i++)
@@ -372,8 +372,8 @@ static void the_cache_keeps_pairs(void)
 }
 
 CHECK_MAIN("preferences", CHECK_CASE(forms_of_pairs), CHECK_CASE(refused_rows),
-           CHECK_CASE(bad_rows_add_no_samples), CHECK_CASE(labelled_rows),
+           CHECK_CASE(bad_rows_add_no_samples), CHECK_CASE(labeled_rows),
            CHECK_CASE(cells_of_tables_are_labels_and_messages),
            CHECK_CASE(mismatched_completions_are_of_another_prompt),
-           CHECK_CASE(splits_keep_labelled_pairs_whole), CHECK_CASE(splits_keep_pairs_whole),
+           CHECK_CASE(splits_keep_labeled_pairs_whole), CHECK_CASE(splits_keep_pairs_whole),
            CHECK_CASE(the_cache_keeps_pairs))

@@ -500,7 +500,7 @@ static void another_base_is_refused(void)
     CHECK_OK(train(&s, o, NULL));
 }
 
-static void words_of_the_command_are_kept(void)
+static void the_command_line_is_kept(void)
 {
     const char *folder = folder_of("words");
     const char *const words[] = {"MODEL", "--data", "a \"b\"\n"};
@@ -596,5 +596,5 @@ CHECK_MAIN("resume", CHECK_CASE(the_last_weights_are_saved_without_a_checkpoint)
            CHECK_CASE(a_run_without_checkpoints_begins_again),
            CHECK_CASE(a_finished_run_stays_and_can_be_prolonged),
            CHECK_CASE(other_data_options_and_targets_are_refused),
-           CHECK_CASE(another_base_is_refused), CHECK_CASE(words_of_the_command_are_kept),
+           CHECK_CASE(another_base_is_refused), CHECK_CASE(the_command_line_is_kept),
            CHECK_CASE(a_full_disk_loses_nothing_that_was_saved))

@@ -286,7 +286,7 @@ static void fifos_in_a_runs_folder_are_refused(void)
 
 /* ---- runs in a folder that has one ---------------------------------------------------------- */
 
-static void a_run_is_not_overwritten_unasked(void)
+static void a_run_is_overwritten_only_on_request(void)
 {
     history l = {.n = 0};
     char folder[512];
@@ -445,5 +445,5 @@ CHECK_MAIN("run_folder", CHECK_CASE(a_run_without_memory_leaves_nothing),
            CHECK_CASE(other_ends_of_a_large_base_are_refused),
            CHECK_CASE(a_full_disk_keeps_the_best_before),
            CHECK_CASE(fifos_in_a_runs_folder_are_refused),
-           CHECK_CASE(a_run_is_not_overwritten_unasked),
+           CHECK_CASE(a_run_is_overwritten_only_on_request),
            CHECK_CASE(a_run_is_saved_after_a_time_interval), CHECK_CASE(cancelling_saves_and_stops))

@@ -155,7 +155,7 @@ static weft_array *no_scalar(void *context, weft_array *const *in, int n_in)
     return in[0];
 }
 
-static void nothing_too_much_and_refusals(void)
+static void empty_arrays_scalars_and_refused_input(void)
 {
     jacobian_of *const ways[] = {weft_jacobian, weft_jacobian_forward};
     weft_scope_open();
@@ -183,4 +183,5 @@ static void nothing_too_much_and_refusals(void)
 }
 
 CHECK_MAIN("jacobian", CHECK_CASE(against_jax), CHECK_CASE(inside_other_transforms),
-           CHECK_CASE(integers_and_independent_results), CHECK_CASE(nothing_too_much_and_refusals))
+           CHECK_CASE(integers_and_independent_results),
+           CHECK_CASE(empty_arrays_scalars_and_refused_input))

@@ -202,7 +202,7 @@ static int64_t peak_of_gradient(weft_array **grads)
     return weft_memory_peak() - before;
 }
 
-static void checkpointing_changes_memory_and_nothing_else(void)
+static void checkpointing_changes_only_memory(void)
 {
     weft_scope_open();
     weft_array *plain[2], *again[2];
@@ -400,7 +400,7 @@ CHECK_MAIN("transforms", CHECK_CASE(value_and_gradients_of_arguments),
            CHECK_CASE(equal_operands_share_the_gradient),
            CHECK_CASE(gradients_of_layers_are_summed_in_one_op),
            CHECK_CASE(a_value_that_is_not_a_scalar_is_refused), CHECK_CASE(gradients_of_gradients),
-           CHECK_CASE(checkpointing_changes_memory_and_nothing_else),
+           CHECK_CASE(checkpointing_changes_only_memory),
            CHECK_CASE(evaluating_inside_a_gradient_consumes_nothing),
            CHECK_CASE(gradcheck_names_the_op_and_the_element),
            CHECK_CASE(gradcheck_finds_a_wrong_jvp_only_with_forward),

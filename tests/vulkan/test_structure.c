@@ -373,7 +373,7 @@ static weft_array *make_kept(const void *context)
     return weft_concatenate(parts, 3, 0);
 }
 
-static void inputs_stay(void)
+static void inputs_are_not_changed(void)
 {
     if (both_there()) {
         both_same(make_kept, &(weft_dtype){WEFT_FLOAT32}, 0, "kept");
@@ -454,6 +454,6 @@ static void magnitudes(void)
 CHECK_MAIN("vulkan_structure", CHECK_CASE(moves_of_every_size), CHECK_CASE(windows_are_clipped),
            CHECK_CASE(fills_and_lines), CHECK_CASE(reading_at_indices),
            CHECK_CASE(putting_few_for_each_row), CHECK_CASE(adding_at_indices),
-           CHECK_CASE(sums_that_are_not_finite), CHECK_CASE(inputs_stay),
+           CHECK_CASE(sums_that_are_not_finite), CHECK_CASE(inputs_are_not_changed),
            CHECK_CASE(indices_out_of_range_fail), CHECK_CASE(random_words_are_the_same),
            CHECK_CASE(magnitudes))

@@ -370,7 +370,7 @@ static void record(machine *m, weft__vulkan_pipeline *p, double work)
     m->launches++;
 }
 
-static void submissions_take_the_time_that_they_may(void)
+static void submissions_take_the_allowed_time(void)
 {
     static const double rates[] = {1.3e11, 2e12, 3e13, 5e14};
     for (int r = 0; r < 4; r++) {
@@ -502,7 +502,7 @@ static weft_status compute(int way)
     return status;
 }
 
-static void each_of_100_losses_is_noticed(void)
+static void each_of_100_lost_submissions_is_reported(void)
 {
     int noticed = 0, named = 0;
     if (!prepare()) {
@@ -565,8 +565,8 @@ static void training_continues_from_its_checkpoint(void)
 
 CHECK_MAIN("vulkan_submissions", CHECK_CASE(every_bound_has_the_same_bits),
            CHECK_CASE(training_with_a_bound_has_the_same_bits),
-           CHECK_CASE(submissions_take_the_time_that_they_may),
+           CHECK_CASE(submissions_take_the_allowed_time),
            CHECK_CASE(uneven_launches_stay_within_the_bound), CHECK_CASE(small_work_is_not_divided),
            CHECK_CASE(waits_leave_what_is_recorded_alone),
-           CHECK_CASE(each_of_100_losses_is_noticed),
+           CHECK_CASE(each_of_100_lost_submissions_is_reported),
            CHECK_CASE(training_continues_from_its_checkpoint))
