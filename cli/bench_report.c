@@ -235,7 +235,7 @@ static void print_text(const char *path, const weft_engine_info *i, const weft_b
     printf("model       %s (%s, %s layers, hidden size %s)\n", weft_printable(path),
            weft_printable(i->architecture), cli_count(i->n_layers), cli_count(i->hidden_size));
     if (i->quant_bits > 0)
-        printf("quantised   %s bits, groups of %s\n", cli_count(i->quant_bits),
+        printf("quantized   %s bits, groups of %s\n", cli_count(i->quant_bits),
                cli_count(i->quant_group));
     printf("backend     %s, %d threads\n", weft_printable(i->backend), weft_threads());
     printf("runs        %s: %s prompt tokens, %s generated\n", cli_count(r->runs),

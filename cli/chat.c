@@ -454,7 +454,7 @@ static bool is_pattern(const char *pattern)
     return dots != NULL && dots > pattern && dots[3] != '\0';
 }
 
-/* What the server does, or cannot be told. */
+/* Options that the server decides, or that it does not take. */
 static const char *server_complaint(const chat_values *v)
 {
     const struct {

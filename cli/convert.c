@@ -35,7 +35,7 @@ static const cli_option options[] = {
      .low = 2,
      .high = 8,
      AT(bits),
-     .help = "for a folder: quantise to 2, 3, 4, 5, 6 or 8 bits, as MLX stores them"},
+     .help = "for a folder: quantize to 2, 3, 4, 5, 6 or 8 bits, as MLX stores them"},
     {.name = "group-size",
      .letter = 'g',
      .kind = CLI_INT,
@@ -49,13 +49,13 @@ static const cli_option options[] = {
      .kind = CLI_CHOICE,
      .value = "affine|mxfp4|mxfp8|nvfp4",
      AT(mode),
-     .help = "for a folder: quantise to that format; default: affine, if --bits or --mixed is "
+     .help = "for a folder: quantize to that format; default: affine, if --bits or --mixed is "
              "there"},
     {.name = "mixed",
      .kind = CLI_CHOICE,
      .value = "mixed_2_6|mixed_3_4|mixed_3_6|mixed_4_6",
      AT(recipe),
-     .help = "for a folder: quantise most matrices to the first number of bits, lm_head and some "
+     .help = "for a folder: quantize most matrices to the first number of bits, lm_head and some "
              "layers' v_proj and down_proj to the second"},
     {.name = "override",
      .letter = 'o',

@@ -83,7 +83,7 @@ const cli_command cli_discover = {
     .name = "discover",
     .summary = "list the models below a folder",
     .description = "Lists the models in a folder and below it: folders with config.json and "
-                   "*.safetensors, and folders with one *.gguf. Bits are those of quantised "
+                   "*.safetensors, and folders with one *.gguf. Bits are those of quantized "
                    "weights.",
     .example = "weft discover ~/models\n"
                "weft discover ~/.cache/huggingface/hub --json",

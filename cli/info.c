@@ -199,7 +199,7 @@ static void print_text(weft_model *model, const char *path, const census *c, int
     printf("memory      %s as stored; in float32 %s\n", cli_bytes(c->bytes),
            cli_bytes(4 * weft_nn_count(weft_model_module(model), false)));
     if (what.quant_bits > 0)
-        printf("quantised   %s bits, groups of %s\n", cli_count(what.quant_bits),
+        printf("quantized   %s bits, groups of %s\n", cli_count(what.quant_bits),
                cli_count(what.quant_group));
     printf("chat        %s\n", weft_printable(template));
     if (weft_model_skipped(model) != NULL)

@@ -275,7 +275,7 @@ const cli_command cli_tokenize = {
     .summary = "turn text into token ids, and back",
     .description =
         "Encodes standard input, --prompt or --file with the tokenizer.json of a model. Added "
-        "tokens that stand in the text are recognised; no special tokens are added "
+        "tokens that stand in the text are recognized; no special tokens are added "
         "unless --special says so. MODEL may be the tokenizer.json itself.",
     .example = "weft tokenize storyteller -p \"Once upon a time\"\n"
                "weft tokenize MODEL --jsonl < strings.jsonl > ids.jsonl\n"

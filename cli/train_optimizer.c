@@ -10,7 +10,7 @@ const weft_optim_type *train_optimizer(const train_values *v)
     return weft_optim_type_at(v->optimizer);
 }
 
-/* Sets the defaults of a trainer, which differ from the optimizers'. Adafactor uses --lr as it is,
+/* Sets the defaults of a trainer, which differ from the optimizers'. Adafactor uses --lr itself
  * instead of computing its own learning rate. */
 static void set_defaults(const weft_optim_type *type, void *options)
 {

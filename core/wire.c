@@ -12,7 +12,7 @@
 #include "core/failure.h"
 #include "weft/memory.h"
 
-/* Smaller buffers share pages with others; unlocking one would unlock the pages of its neighbours.
+/* Smaller buffers share pages with others; unlocking one would unlock the pages of its neighbors.
  */
 enum { SMALLEST_PAGES = 16 };
 

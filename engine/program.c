@@ -144,7 +144,7 @@ static weft_status ask_info(program *p)
 static weft_status check_options(const char *name, const weft_engine_options *o)
 {
     if (o->quantize != 0)
-        return weft_fail(WEFT_UNSUPPORTED, "engine: the backend '%s' does not quantise",
+        return weft_fail(WEFT_UNSUPPORTED, "engine: the backend '%s' does not quantize",
                          weft_printable(name));
     if (o->int8_activations)
         return weft_fail(WEFT_UNSUPPORTED,

@@ -61,7 +61,7 @@ struct weft_running_batch {
      * of caches without pages. */
     weft__row *rows;
     size_t places, most;
-    weft_cache_options cache; /* of the sequences in `caches`, as they were asked for */
+    weft_cache_options cache; /* of the sequences in `caches`, as requested */
     weft_cache_plan plan;     /* of `caches`: their size is that of the memory at the start */
     weft_cache **caches;      /* caches/rows.h, one per layer; NULL: no sequence needs them */
     const weft__ring *paged;  /* one of those that have pages; NULL: none have */

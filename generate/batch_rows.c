@@ -147,8 +147,8 @@ void weft__row_open(weft__row *row, weft_running_batch *b, const weft__request *
     weft__batch_use(b, row->adapter);
     if (!alone) {
         o.tokens_per_eval = 1;
-        /* The prompt cache finds entries by these options: unless memory is short, by those that
-         * were asked for. */
+        /* The prompt cache finds entries by these options: unless memory is short, by the requested
+         * ones. */
         if (b->plan.reduced || o.prompt_cache == NULL)
             o.cache.max_context = b->plan.max_context;
     }

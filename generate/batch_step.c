@@ -260,8 +260,8 @@ static int64_t read_together(weft_running_batch *b, size_t place)
     return (int64_t)a.G * longest;
 }
 
-/* The tokens of prompts that a step may process: with a latency, and sequences that wait for their
- * next tokens, no more than there is time for. */
+/* The tokens of prompts that a step may process: if there is a latency and sequences wait for their
+ * next tokens, as many as the time allows. */
 static int64_t budget_of(const weft_running_batch *b)
 {
     const int64_t whole = weft__rows_budget(&b->options.batch);

@@ -79,7 +79,7 @@ weft_status weft__generator_append(weft_generator *g, int32_t id);
  * and with the next seed. The generator has reached its limit. */
 weft_status weft__generator_cut(weft_generator *g, int64_t first, int64_t last);
 
-/* Passes the caches to the prompt cache, if there is one, and goes on with empty ones. */
+/* Passes the caches to the prompt cache, if there is one, and continues with empty ones. */
 weft_status weft__generator_store(weft_generator *g);
 /* Replaces the caches by those with which a text begins, which the prompt cache may have. */
 weft_status weft__generator_take(weft_generator *g);

@@ -122,7 +122,7 @@ weft_array *weft__sampler_seen(const int32_t *ids, int64_t n, int64_t V)
 }
 
 /* Applies the repetition penalties to x (B, V). */
-static weft_array *penalise(weft_array *x, weft_array *seen, const weft_sampler_options *o)
+static weft_array *penalize(weft_array *x, weft_array *seen, const weft_sampler_options *o)
 {
     const double penalty = o->repetition_penalty;
     if (seen == NULL)
@@ -215,7 +215,7 @@ static weft_array *steps(weft_array *logits, const weft_sampler_inputs *in, weft
         x = weft_where(in->allowed, x, weft_scalar(-INFINITY, WEFT_FLOAT32));
     x = add_at(x, o->bias_ids, o->bias_values, o->n_bias);
     x = add_at(x, o->suppress, NULL, o->n_suppress);
-    x = penalise(x, in->seen, o);
+    x = penalize(x, in->seen, o);
     if (o->temperature == 0)
         return x;
     x = truncate(weft_scale(x, 1 / o->temperature), o);

@@ -22,8 +22,8 @@ struct json_object *weft__config_object(const weft_config *config);
 /* From now on, adds each key that is looked up to `keys`; NULL: no longer. */
 void weft__config_record_keys(weft_config *config, struct json_object *keys);
 
-/* Whether the head is tied: the configuration of a multimodal model says so of the text model too,
- * and either may deny it. */
+/* Whether the head is tied: the configuration of a multimodal model states it for the text model
+ * too, and either may say that it is separate. */
 bool weft__config_is_tied(const weft_config *config);
 
 /* Whether the key is present, even as null. */

@@ -369,7 +369,7 @@ static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_mo
 }
 
 /* A failed array leaves the summary empty; the forward pass reports the failure. */
-static void summarise(weft_array *x, weft_layer_summary *summary)
+static void summarize(weft_array *x, weft_layer_summary *summary)
 {
     weft_array *squares = weft_square(weft_astype(x, WEFT_FLOAT32)); /* (B, L, E) */
     (void)weft_set(&summary->rms, weft_sqrt(weft_mean(squares, WEFT_DIMS(-1), false)));
@@ -413,7 +413,7 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
         else
             x = a->forward(block, x, &step, NULL);
         if (call->summaries)
-            summarise(x, &call->summaries[i]);
+            summarize(x, &call->summaries[i]);
     }
     weft_set_default_device(before);
     return x;

@@ -193,7 +193,7 @@ static weft_status load_weights(weft_model *m, weft__weights *w,
     return status;
 }
 
-static bool is_quantised(void *context, const char *path, const weft_module *m)
+static bool is_quantized(void *context, const char *path, const weft_module *m)
 {
     static const char *const routers[] = {".mlp.gate", ".mlp.router", ".mlp.shared_expert_gate",
                                           ".router.proj"};
@@ -219,7 +219,7 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
     weft__weights w = {0};
     weft_nn_quantize_options quantize = {
         .format = {.bits = o->quantize, .group_size = 64},
-        .accepts = is_quantised,
+        .accepts = is_quantized,
         .context = &quantize,
     };
     weft_nn_load_options options = {.dtype = o->dtype,
@@ -260,7 +260,8 @@ static weft_status round_activations(void *context, const char *path, weft_modul
 }
 
 /* Opens the file and its configuration, which a GGUF file contains. The family is chosen before the
- * weights are opened, so that a folder of an unsupported model says so whatever it contains. */
+ * weights are opened, so that an unsupported model is reported as such, whatever the folder
+ * contains. */
 static weft_status open_files(weft_model *m, const char *path, weft_safetensors **file,
                               weft_gguf **gguf)
 {

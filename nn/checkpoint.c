@@ -187,7 +187,7 @@ static void add_mismatch(loader *l, const weft_nn_item *item, const weft_safeten
     add_problem(&l->mismatched, text);
 }
 
-/* Whether tensor `codes` and its neighbours form the parameter in an encoding. */
+/* Whether tensor `codes` and its neighbors form the parameter in an encoding. */
 static bool match_parts(const loader *l, const weft_nn_item *item, int codes, match *out)
 {
     weft_safetensors_entry entries[3];

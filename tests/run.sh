@@ -167,7 +167,7 @@ if [ "$quick" -eq 0 ]; then
     # These suites test the CPU's threads.
     if build tsan "$build-tsan" thread-tests -Db_sanitize=thread -Dvulkan=disabled \
         -Doptimization=1; then
-        # ThreadSanitizer's fixed shadow addresses can collide with a randomised layout.
+        # ThreadSanitizer's fixed shadow addresses can collide with a randomized layout.
         prefix=
         setarch -R true 2>/dev/null && prefix="setarch -R"
         # shellcheck disable=SC2086 # the prefix is words

@@ -3,15 +3,14 @@
  * For fewer rows than some hundred, packing the decoded weights as gemm_tiles.c does takes as long
  * as multiplying them. Here A is packed, once, and a few rows of B^T at a time are decoded into the
  * L1 cache, where the GEMM kernel reads them in place as its left operand. Every row of C is
- * computed in the same order, whatever the other rows.
- */
+ * computed in the same order, independently of the other rows. */
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/sizes.h"
 
 enum {
     MOST_ROWS = 192,
-    FEW_ROWS = 24,      /* up to so many few_rows.c is faster, but for one or two whole vectors */
+    FEW_ROWS = 24,      /* up to here few_rows.c is faster, except with 1 or 2 whole vectors */
     PIECE = 512,        /* terms that are decoded at a time */
     TILE = 12,          /* rows of B^T that are decoded at a time, at most: gemm_rows */
     TOGETHER = 48,      /* rows of B^T in a task, a multiple of gemm_rows */

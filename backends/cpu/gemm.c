@@ -9,9 +9,7 @@ static const cpu_way *const ways[] = {&weft__cpu_by_int8,     &weft__cpu_by_few_
                                       &weft__cpu_by_decoding, &weft__cpu_by_tiles};
 static const int n_ways = sizeof ways / sizeof *ways;
 
-enum {
-    MANY_ROWS = 24
-}; /* with more rows, int8 activations give way to bfloat16 where it is faster */
+enum { MANY_ROWS = 24 }; /* with more rows, bfloat16 replaces int8 activations where it is faster */
 
 const char *weft__cpu_matrix_item(const cpu_matrix *x, const weft_dims *batch, int64_t index)
 {

@@ -59,7 +59,7 @@ int64_t weft__cpu_gemm_bound(const cpu_gemm *g);
 typedef struct cpu_way {
     bool (*takes)(const cpu_gemm *g); /* NULL: every product */
     int64_t (*workspace)(const cpu_gemm *g);
-    int64_t (*bound)(const cpu_gemm *g); /* NULL: for products whose bound is not asked for */
+    int64_t (*bound)(const cpu_gemm *g); /* NULL: for products whose bound is not requested */
     /* False: C is not finite, perhaps only because of the division into parts, and is computed
      * again by the next way; only where may_fail. */
     bool (*run)(const cpu_gemm *g, void *workspace);

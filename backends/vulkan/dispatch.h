@@ -40,7 +40,7 @@ typedef struct weft__vulkan_launch {
     uint32_t first_at;
     uint64_t groups;   /* number of workgroups; the shader gets its own by group_index() */
     uint32_t subgroup; /* required subgroup size, constant for a shader. 0: any */
-    double work;       /* operations; 0: what the bytes of the operands stand for (pace.h) */
+    double work;       /* operations; 0: estimated from the bytes of the operands (pace.h) */
     /* A further launch of a call: needs no results of the call's earlier launches, and writes
      * elsewhere. */
     bool independent;

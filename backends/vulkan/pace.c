@@ -5,12 +5,12 @@
 
 #include "backends/vulkan/pipeline.h"
 
-/* FIRST: work of a submission before anything was measured. BYTE: work that a byte stands for, the
- * ratio of integrated devices (2 TFLOP/s, 100 GB/s). GROUP: bytes of a workgroup of an independent
- * launch, which computes some operands of its call: 256 invocations read and write four float32
- * each. SLOW: how much slower than the best a new pipeline may be. MEANS: seconds below which a
- * submission says little about rates, since starting its commands takes as long. SUBSTANTIAL: work
- * from which it shows what the device can do. */
+/* FIRST: work of a submission before anything was measured. BYTE: work that is counted for a byte,
+ * the ratio of integrated devices (2 TFLOP/s, 100 GB/s). GROUP: bytes of a workgroup of an
+ * independent launch, which computes some operands of its call: 256 invocations read and write four
+ * float32 each. SLOW: how much slower than the best a new pipeline may be. MEANS: seconds below
+ * which a submission says little about rates, since starting its commands takes as long.
+ * SUBSTANTIAL: work from which it shows what the device can do. */
 #define FIRST 2e9
 #define BYTE 16.0
 #define GROUP 8192.0

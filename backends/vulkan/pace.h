@@ -2,10 +2,9 @@
  *
  * Drivers reset a device whose submission takes seconds (amdgpu: 2 to 10), sometimes without an
  * error. So submissions end after an estimated time. The work of a launch is its number of
- * operations; where a kernel counts none, each byte of its operands stands for some. The rate of a
- * pipeline follows from the timestamps of submissions. One that was not measured yet is assumed to
- * be ten times slower than the best submission so far.
- */
+ * operations; where a kernel counts none, each byte of its operands counts as a number of
+ * operations. The rate of a pipeline follows from the timestamps of submissions. One that was not
+ * measured yet is assumed to be ten times slower than the best submission so far. */
 #ifndef BACKENDS_VULKAN_PACE_H
 #define BACKENDS_VULKAN_PACE_H
 

@@ -15,7 +15,7 @@
 #include "weft/timeline.h"
 
 /* BATCH_ID: the specialization constant BATCH of shaders/batch.glsl. TELL_AFTER: nanoseconds of
- * compiling after which a message says so. */
+ * compiling after which a message reports it. */
 enum { BATCH_ID = 31, TELL_AFTER = 1000000000, MOST_THREADS = 64 };
 
 weft_status weft__vulkan_pipelines_open(weft__vulkan_device *d)

@@ -69,7 +69,7 @@ static weft_status bring(weft__plan *plan, weft_array *a)
     return status == WEFT_OK ? weft__plan_alone(plan, a->first) : status;
 }
 
-/* Whether `other` differs from `node` in its inputs but the first alone, which are there. */
+/* Whether `other` differs from `node` only in its inputs after the first, which are evaluated. */
 static bool is_twin(weft__plan *plan, const weft_array *node, weft_array *other)
 {
     bool twin = other != node && other->op == node->op && other->device == node->device &&

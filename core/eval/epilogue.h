@@ -16,8 +16,8 @@ typedef struct weft__join {
     weft_call_epilogue epilogue;
 } weft__join;
 
-/* The node with its reader, if a kernel of the node's op takes epilogues and everything else that
- * the reader needs is there, or small; else NULL. */
+/* The node with its reader, if a kernel of the node's op takes epilogues and all other inputs of
+ * the reader are evaluated or small; otherwise NULL. */
 weft__join *weft__join_of(weft__plan *plan, weft_array *node);
 
 /* The kernel for the call, whose operands are those of the join; NULL: none takes it. */

@@ -19,9 +19,9 @@ static inline bool weft__begins_with(const char *text, size_t n, const char *mar
     return *marker == '\0';
 }
 
-/* Whether `path` may be replaced by a file of the kind that `marker` tells: it does not exist, is
- * not a regular file, is empty, or is of that kind. A marker that begins with [ or { is how such a
- * file begins, without white space; [] is an empty list of any kind. What follows a ^ is how it
+/* Whether `path` may be replaced by a file of the kind that `marker` identifies: it does not exist,
+ * is not a regular file, is empty, or is of that kind. A marker that begins with [ or { is how such
+ * a file begins, without white space; [] is an empty list of any kind. What follows a ^ is how it
  * begins. Others are in its first 4096 bytes, those that begin with a quote in the header of a
  * safetensors file. */
 static inline bool weft__file_is_kind(const char *path, const char *marker)

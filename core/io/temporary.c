@@ -23,7 +23,7 @@ enum { FILE_MODE = 0666, FOLDER_MODE = 0777 };
 
 /* ---- leftovers ------------------------------------------------------------------------------ */
 
-/* Reads a dash and digits; NULL: something else is there. */
+/* Reads a dash and digits; NULL if the text is something else. */
 static const char *skip_number(const char *text)
 {
     const char *end = text + 1;

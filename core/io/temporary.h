@@ -21,7 +21,7 @@ typedef enum weft__temporary_kind {
  * frees *name and closes *fd, which ends the lock. */
 weft_status weft__temporary_new(const char *path, weft__temporary_kind kind, char **name, int *fd);
 
-/* Makes a symbolic link to `target` at `path`, and replaces what is there. */
+/* Makes a symbolic link to `target` at `path`, and replaces an existing file. */
 weft_status weft__link_replace(const char *target, const char *path);
 
 /* Appended to a temporary folder's name: what it replaces, while it is moved aside on file systems

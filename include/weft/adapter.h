@@ -4,7 +4,7 @@
  *     weft_adapter_load(model, "run/best", NULL);
  *     weft_adapter_save_as(model, "adapter.gguf", NULL, WEFT_ADAPTER_GGUF);
  *
- * Adapters in memory: weft_nn_lora_inject and its neighbours in weft/nn.h.
+ * Adapters in memory: weft_nn_lora_inject and its neighbors in weft/nn.h.
  */
 #ifndef WEFT_ADAPTER_H
 #define WEFT_ADAPTER_H

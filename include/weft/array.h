@@ -19,7 +19,7 @@
  * A scope that many evaluations have filled without closing is reported once, as a warning
  * (weft_set_log). With WEFT_DEBUG=1 in the environment these are reported with the call stack:
  * scopes that are open at the end of their thread, arrays used after their release, and arrays
- * dropped twice. Such use then gives an error array instead of undefined behaviour.
+ * dropped twice. Such use then gives an error array instead of undefined behavior.
  *
  * Threads: a scope and its arrays belong to their thread; evaluated arrays may be read from any
  * thread; reference counts are atomic; independent evaluations run concurrently (stream.h).

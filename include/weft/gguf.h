@@ -1,6 +1,6 @@
 /* weft/gguf.h -- GGUF files, versions 2 and 3: tensors in place, and typed metadata.
  *
- * A file is opened by memory map: its tensors are views of it, quantised ones as encoded arrays
+ * A file is opened by memory map: its tensors are views of it, quantized ones as encoded arrays
  * (quantize.h) whose blocks stay where they are, so nothing is expanded. Everything that the file
  * says of sizes, types and places is checked before anything is handed out.
  *

@@ -1,5 +1,5 @@
 /* weft/nn_tools.h -- operations on chosen parts of a module tree: freezing, converting, setting,
- * quantising, gradients, other file formats.
+ * quantizing, gradients, other file formats.
  */
 #ifndef WEFT_NN_TOOLS_H
 #define WEFT_NN_TOOLS_H
@@ -105,7 +105,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_nn_gradcheck(weft_module *m, weft_slot_
                                                       void *context,
                                                       const weft_gradcheck_options *options);
 
-/* ---- Quantising ----------------------------------------------------------------------------- */
+/* ---- Quantizing ----------------------------------------------------------------------------- */
 
 typedef struct weft_nn_quantize_options {
     weft_quantize_options format; /* zero: affine, 4 bits, groups of 64 */

@@ -44,7 +44,7 @@ typedef struct weft_vulkan_shader {
 
 typedef struct weft_vulkan_launch {
     const weft_vulkan_shader *shader;
-    int n_constants; /* values of the specialisation constants 0, 1, ... */
+    int n_constants; /* values of the specialization constants 0, 1, ... */
     uint32_t constants[WEFT_VULKAN_MAX_CONSTANTS];
     const void *push;    /* the push constants; copied */
     uint32_t push_bytes; /* a multiple of 4 */

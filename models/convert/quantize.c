@@ -61,7 +61,7 @@ weft_status weft__convert_check(const weft_convert_options *o)
 {
     if (!o->quantize && !o->recipe)
         return o->overrides
-                   ? weft_fail(WEFT_INVALID, "convert: overrides need quantising, or a GGUF file")
+                   ? weft_fail(WEFT_INVALID, "convert: overrides need quantizing, or a GGUF file")
                    : WEFT_OK;
     if (o->recipe && weft__recipe_bits(o->recipe, "", 1) == 0)
         return weft_fail(WEFT_INVALID,

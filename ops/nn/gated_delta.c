@@ -150,8 +150,8 @@ static weft_array *read_chunk(const parts *p, int64_t i, weft_array **state)
     if (p->known) {
         added = weft_subtract(added, weft_matmul(chunk_at(p->known, i), across));
     }
-    weft_array *learnt = weft_matmul(weft_swapaxes(added, -1, -2), chunk_at(p->keys, i));
-    *state = weft_add(weft_multiply(*state, chunk_at(p->decay, i)), learnt);
+    weft_array *learned = weft_matmul(weft_swapaxes(added, -1, -2), chunk_at(p->keys, i));
+    *state = weft_add(weft_multiply(*state, chunk_at(p->decay, i)), learned);
     return weft_add(weft_matmul(chunk_at(p->queries, i), across),
                     weft_matmul(chunk_at(p->among, i), added));
 }

@@ -11,7 +11,7 @@ enum {
     MOST_PAIRS = 8,
     MOST_INPUTS = 2 * MOST_PAIRS + 1,
     MANY_ROWS = 64,
-    LARGEST = 16, /* terms for each column of a result, for sums that are not asked for */
+    LARGEST = 16, /* terms for each column of a result, for sums that are not requested */
 };
 
 static bool has_bias(const weft_array *node)

@@ -112,7 +112,7 @@ bool weft__expect_quantized(const weft_array *node, int first, const weft_quanti
                             weft_dims *shape, weft_why *why)
 {
     if (weft_node_n_inputs(node) < first + tensors_of(p)) {
-        return weft_because(why, "expected %d tensors of a quantised matrix", tensors_of(p));
+        return weft_because(why, "expected %d tensors of a quantized matrix", tensors_of(p));
     }
     if (input_dtype(node, first) != WEFT_UINT32) {
         return weft_because(why, "the codes are %s, expected uint32",

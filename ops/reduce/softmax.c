@@ -8,7 +8,7 @@
 extern const weft_op weft_op_softmax_grad, weft_op_log_softmax_grad;
 
 /* softmax or log_softmax of the elements base, base + stride, ... of x. */
-static void normalise(const weft_call *call, int64_t base, int64_t length, int64_t stride,
+static void normalize(const weft_call *call, int64_t base, int64_t length, int64_t stride,
                       bool logarithm)
 {
     const weft_tensor *x = &call->in[0], *out = &call->out[0];
@@ -60,7 +60,7 @@ static void normalise_all(const weft_call *call, bool logarithm)
             if (is_complex) {
                 normalise_complex(call, base, e.length, e.inner, logarithm);
             } else {
-                normalise(call, base, e.length, e.inner, logarithm);
+                normalize(call, base, e.length, e.inner, logarithm);
             }
         }
     }

@@ -2,7 +2,7 @@
 from xml.sax.saxutils import escape
 
 WIDTH, LEFT, RIGHT, ROW, TOP = 900, 440, 70, 20, 60
-COLOURS = ["#2f6f9f", "#c0703a", "#5a8f4f", "#8a5a9f", "#777777"]
+COLORS = ["#2f6f9f", "#c0703a", "#5a8f4f", "#8a5a9f", "#777777"]
 
 
 def text(x, y, words, anchor="start", size=12):
@@ -33,10 +33,10 @@ def plot(result):
         out.append(text(12, TOP + 15, "no other program was measured"))
     for i, (name, peer, ratio) in enumerate(all_bars):
         y = TOP + ROW * i
-        colour = COLOURS[peers.index(peer) % len(COLOURS)]
+        color = COLORS[peers.index(peer) % len(COLORS)]
         out += [text(LEFT - 8, y + 14, name, "end"),
                 f'<rect x="{LEFT}" y="{y + 3}" width="{ratio * scale:.1f}" height="{ROW - 6}" '
-                f'fill="{colour}"/>', text(LEFT + ratio * scale + 5, y + 14, f"{ratio:.2f}")]
+                f'fill="{color}"/>', text(LEFT + ratio * scale + 5, y + 14, f"{ratio:.2f}")]
     line, bottom = LEFT + scale, TOP + ROW * max(len(all_bars), 1)
     out += [f'<line x1="{line:.1f}" y1="{TOP - 4}" x2="{line:.1f}" y2="{bottom + 4}" '
             'stroke="black" stroke-dasharray="4 3"/>', text(line, bottom + 18, "1", "middle"),

@@ -328,7 +328,7 @@ static void info_prints_details(void)
 {
     output o = weft_command(NULL, "info %s", check_fixture("models/mlx-qwen3"));
     CHECK_EQ_INT(o.code, 0);
-    CHECK_CONTAINS(o.out, "quantised   4 bits, groups of 32");
+    CHECK_CONTAINS(o.out, "quantized   4 bits, groups of 32");
     CHECK_CONTAINS(o.out, "chat        has a template");
     o = weft_command(NULL, "info %s --json", check_fixture("models/llama"));
     CHECK_CONTAINS(o.out, "\"quant_bits\": 0");

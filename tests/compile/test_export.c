@@ -313,15 +313,15 @@ static void a_function_that_calls_a_compiled_one(void)
 
 /* ---- encoded arrays ------------------------------------------------------------------------- */
 
-typedef struct quantised {
+typedef struct quantized {
     weft_array *captured;
     const weft_encoding *encoding;
-} quantised;
+} quantized;
 
 /* By a captured weight and by one that is given; decoded, and encoded again. */
 static int with_encoded(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    const quantised *q = context;
+    const quantized *q = context;
     (void)n_in, (void)room;
     out[0] = weft_linear(weft_linear(in[0], q->captured, NULL), in[1], NULL);
     out[1] = weft_decode(weft_encode(weft_negative(weft_decode(in[1])), q->encoding));
@@ -341,7 +341,7 @@ static void encoded_arrays_go_through_a_file(void)
         weft_scope_open();
         weft_array *w = weft_sin(weft_arange(0, 256 * 256, 1, WEFT_FLOAT32));
         w = weft_astype(weft_reshape(w, WEFT_DIMS(256, 256)), WEFT_BFLOAT16);
-        quantised q = {weft_encode(w, e), e};
+        quantized q = {weft_encode(w, e), e};
         weft_array *x = weft_ones(WEFT_DIMS(2, 256), WEFT_FLOAT32), *got[2], *want[2];
         weft_array *in[] = {x, weft_encode(weft_negative(w), e)};
         CHECK_OK(weft_eval_n((weft_array *[]){q.captured, in[0], in[1]}, 3));

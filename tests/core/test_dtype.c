@@ -159,8 +159,8 @@ static void expect_code(const half_format *f, float value, unsigned bits)
     }
 }
 
-/* Between each two neighbours the halfway point goes to the even one, and the floats just beside it
- * to the nearer one; so do their negatives. The neighbour of the largest is infinity. */
+/* Between each two neighbors the halfway point goes to the even one, and the floats just beside it
+ * to the nearer one; so do their negatives. The neighbor of the largest is infinity. */
 static void halfway_rounds_to_even(void)
 {
     for (int i = 0; i < FORMATS; i++) {

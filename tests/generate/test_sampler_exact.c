@@ -47,7 +47,7 @@ static void add_biases(double *x, const weft_sampler_options *o)
         x[o->suppress[i]] = -INFINITY;
 }
 
-static void penalise(double *x, const double *seen, const weft_sampler_options *o)
+static void penalize(double *x, const double *seen, const weft_sampler_options *o)
 {
     const double r = o->repetition_penalty == 0 ? 1 : o->repetition_penalty;
     for (int i = 0; i < V; i++) {
@@ -116,7 +116,7 @@ static bool expect(double *x, const double *seen, const bool *allowed, bool excl
             x[i] = -INFINITY;
     }
     add_biases(x, o);
-    penalise(x, seen, o);
+    penalize(x, seen, o);
     if (o->temperature == 0)
         return true;
     for (int i = 0; i < V; i++)

@@ -59,7 +59,7 @@ static int64_t bits_of(weft_model *model, const char *path)
 #define UP0 "model.layers.0.mlp.up_proj.weight"
 #define EMBED "model.embed_tokens.weight"
 
-/* What is in the file is what quantising the model's own matrix gives. */
+/* What is in the file is what quantizing the model's own matrix gives. */
 static void same_as_encoded(weft_model *model, weft_model *source, const char *path)
 {
     weft_scope_open();

@@ -9,7 +9,7 @@ places(text) lists Change objects. Each has a kind:
     one         an integer literal one higher
     constant    a floating literal doubled (0 becomes 1)
     term        the right operand of an operator dropped
-    swap        two neighbouring arguments of a call exchanged
+    swap        two neighboring arguments of a call exchanged
     statement   an assignment or a call dropped
 
 Left out, because no test can decide them or because they are no part of what a function computes:

@@ -290,7 +290,7 @@ static void quantizing_selects_layers(void)
 
 /* ---- quantized trees in files --------------------------------------------------------------- */
 
-static weft_module *quantised_net(void)
+static weft_module *quantized_net(void)
 {
     weft_module *parts[] = {weft_nn_embedding_new(9, 64), weft_nn_linear_new(64, 96, true),
                             weft_nn_linear_new(96, 5, true)};
@@ -327,7 +327,7 @@ static void same_parameters(weft_module *m, weft_module *other)
 static weft_status save_and_load(weft_module *m, weft_module *fresh, bool npz,
                                  const weft_nn_load_options *options)
 {
-    const char *path = check_temporary(npz ? "quantised.npz" : "quantised.safetensors");
+    const char *path = check_temporary(npz ? "quantized.npz" : "quantized.safetensors");
     weft_safetensors *file;
     weft_status status = npz ? weft_nn_save_npz(m, path, NULL) : weft_nn_save(m, path, NULL);
     if (status != WEFT_OK || npz)
@@ -349,7 +349,7 @@ static void quantized_trees_stay_quantized(void)
         {.bits = 5, .group_size = 32}, {.bits = 6, .group_size = 32}, {.bits = 8, .group_size = 64},
         {.mode = WEFT_MXFP4},          {.mode = WEFT_MXFP8},          {.mode = WEFT_NVFP4}};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        weft_module *m = quantised_net(), *fresh = quantised_net();
+        weft_module *m = quantized_net(), *fresh = quantized_net();
         weft_scope_open();
         if (CHECK(m && fresh) &&
             CHECK_OK(weft_nn_quantize(m, &(weft_nn_quantize_options){.format = formats[i]}))) {
@@ -371,8 +371,8 @@ static void quantized_trees_stay_quantized(void)
 
 static void quantized_trees_in_other_forms(void)
 {
-    weft_module *m = quantised_net(), *fresh = quantised_net(), *dense = quantised_net();
-    const char *path = check_temporary("quantised_dense.safetensors");
+    weft_module *m = quantized_net(), *fresh = quantized_net(), *dense = quantized_net();
+    const char *path = check_temporary("quantized_dense.safetensors");
     weft_safetensors *file;
     weft_scope_open();
     if (CHECK(m && fresh && dense) &&
@@ -408,7 +408,7 @@ static void wrong_parts_are_reported(void)
     const char *names[] = {"layers.0.weight", "layers.1.weight", "layers.1.scales",
                            "layers.1.bias",   "layers.2.weight", "layers.2.bias"};
     weft_safetensors *file;
-    weft_module *m = quantised_net();
+    weft_module *m = quantized_net();
     weft_scope_open();
     weft_array *arrays[] = {
         weft_zeros(WEFT_DIMS(9, 8), WEFT_UINT32),   weft_zeros(WEFT_DIMS(96, 8), WEFT_UINT32),

@@ -72,7 +72,7 @@ static double *doubles(const char *name, int64_t *n)
     return a && CHECK_OK(weft_read(a, WEFT_FLOAT64, out, *n)) ? out : NULL;
 }
 
-/* The distance between neighbours of float at x. */
+/* The distance between neighbors of float at x. */
 static double ulp(double x)
 {
     int e;

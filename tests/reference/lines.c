@@ -28,7 +28,7 @@ weft_dtype line_dtype(const line_input *inputs, int n)
     return WEFT_FLOAT32;
 }
 
-/* Element k of input i: no two of 16 neighbours are equal. */
+/* Element k of input i: no two of 16 neighbors are equal. */
 static double element(const line_input *input, int i, int64_t k, int seed)
 {
     int m = (int)((k * 7 + (int64_t)i * 5 + (int64_t)seed * 3 + 3) % 16);

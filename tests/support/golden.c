@@ -47,7 +47,7 @@ weft_array *golden_as(const char *tensor, weft_dtype dtype)
     return a ? weft_astype(a, dtype) : NULL;
 }
 
-/* The distance of neighbouring numbers of the dtype around a value. */
+/* The distance of neighboring numbers of the dtype around a value. */
 static double spacing(weft_dtype dtype, double value)
 {
     int digits, lowest, exponent;

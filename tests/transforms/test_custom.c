@@ -54,7 +54,7 @@ static void product_vmap(void *context, weft_array *const *in, int n_in, const b
     outs[1] = weft_sum(weft_sin(outs[0]), WEFT_DIMS(-1), false);
 }
 
-static int customised(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
+static int customized(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     return weft_custom(product, NULL, context, in, n_in, out,
                        room); /* whose rules are the context */
@@ -64,7 +64,7 @@ static int custom_once(void *context, weft_array *const *in, int n_in, weft_arra
 {
     (void)room;
     static const int first[] = {0, WEFT_NO_AXIS};
-    if (weft_vmap(customised, context, in, first, n_in, out, NULL, 2) != WEFT_OK) {
+    if (weft_vmap(customized, context, in, first, n_in, out, NULL, 2) != WEFT_OK) {
         out[0] = out[1] = weft_error_array("%s", weft_error_message());
     }
     return 2;
@@ -92,7 +92,7 @@ static const weft_custom_rules by_vjp = {.vjp = product_vjp}, by_jvp = {.jvp = p
 static void custom_rules_compose(void)
 {
     const weft_custom_rules *all[] = {&by_vjp, &by_jvp, &by_both, &by_vmap, &by_nothing};
-    weft_function *functions[] = {customised, custom_once, custom_twice, in_checkpoint};
+    weft_function *functions[] = {customized, custom_once, custom_twice, in_checkpoint};
     weft_gradcheck_options options = {.forward = true, .second = true};
     twist = 1;
     for (int r = 0; r < 5; r++) {
@@ -116,7 +116,7 @@ static void custom_rules_replace_derived_ones(void)
     const weft_custom_rules *all[] = {&by_vjp, &by_jvp};
     for (int r = 0; r < 2; r++) {
         for (int mapped = 0; mapped < 2; mapped++) {
-            weft_function *fn = mapped ? custom_once : customised;
+            weft_function *fn = mapped ? custom_once : customized;
             weft_scope_open();
             weft_array *in[] = {mapped ? arrays_sine(WEFT_DIMS(2, 4), 1, WEFT_FLOAT64)
                                        : arrays_sine(WEFT_DIMS(4), 1, WEFT_FLOAT64),

@@ -100,7 +100,7 @@ static jinja_value global_strftime(jinja *j, jinja_value self, const jinja_args 
     if (!copy || !localtime_r(&seconds, &now))
         return weft__jinja_fail(j, "strftime_now: the time is out of range");
     memcpy(copy, format.as.s, format.n);
-    copy[format.n] = ' '; /* so that an empty result can be told from a failure */
+    copy[format.n] = ' '; /* so that an empty result differs from a failure */
     const size_t n = strftime(text, sizeof text, copy, &now);
     if (n == 0)
         return weft__jinja_fail(j, "strftime_now: expected a text below %zu bytes", sizeof text);

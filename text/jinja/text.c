@@ -72,7 +72,7 @@ static bool printable(uint32_t code)
 
 enum { ESCAPED = 16 };
 
-/* Python's escape of a character in a string between such quotes; "": it is written as it is. */
+/* Python's escape of a character in a string between such quotes; "": it is not escaped. */
 static void repr_escape(uint32_t code, char quote, char out[ESCAPED])
 {
     out[0] = '\0';

@@ -19,7 +19,7 @@ typedef struct key_rules {
     size_t n_patterns, n_sources;
     int64_t min_length, max_length;
     bool none;     /* only named keys are allowed */
-    weft__json at; /* the schema that says so, for messages */
+    weft__json at; /* the schema that requires it, for messages */
 } key_rules;
 
 static weft_status no_memory(const weft__schema *schema)

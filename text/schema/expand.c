@@ -459,8 +459,8 @@ static weft_status apply(expansion *e, partial *p, int number, const alternative
 
 /* ---- oneOf ----------------------------------------------------------------------------------- */
 
-/* Adds what tells branch `chosen` of oneOf from the schema. `base` is the combination before the
- * branch was chosen; it has no branches. */
+/* Adds what distinguishes branch `chosen` of oneOf from the schema. `base` is the combination
+ * before the branch was chosen; it has no branches. */
 static weft_status tell_apart(weft__schema *schema, partial *base, partial *p, branch from)
 {
     const weft__json *chosen = &schema->schemas[from.chosen].at;

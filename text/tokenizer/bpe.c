@@ -219,7 +219,7 @@ static weft_status start_symbols(const bpe_model *model, bpe_scratch *s, const c
     return status;
 }
 
-/* Queues the merge of the symbol at `at` with its right neighbour, if they have one. */
+/* Queues the merge of the symbol at `at` with its right neighbor, if they have one. */
 static weft_status queue_merge(const bpe_model *model, bpe_scratch *s, int32_t at)
 {
     const int32_t left = s->symbols[at].id, right = s->symbols[s->symbols[at].next].id;

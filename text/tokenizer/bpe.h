@@ -38,7 +38,7 @@ typedef struct bpe_model {
 } bpe_model;
 
 typedef struct bpe_symbol {
-    int32_t id; /* -1: merged into its left neighbour */
+    int32_t id; /* -1: merged into its left neighbor */
     int32_t previous, next;
     uint32_t start, length; /* within the word; used with ranks. Length 0: merged */
 } bpe_symbol;

@@ -2,7 +2,7 @@
  * pre-tokenizers.
  *
  * Hugging Face's tokenizers 0.23 takes categories from several libraries with different Unicode
- * versions (8 to 16). The tables record its observed behaviour for every code point
+ * versions (8 to 16). The tables record its observed behavior for every code point
  * (tests/golden/tokenizer_compare.py --categories).
  */
 #include "text/tokenizer/categories.h"

@@ -26,7 +26,7 @@ static bool same_step(const splitter_step *step, const char *pattern)
         return false;
     if (step->words)
         return step->words == weft__words_known(pattern, strlen(pattern));
-    /* Splits on both sides of a match; both behaviours are equivalent here. */
+    /* Splits on both sides of a match; both behaviors are equivalent here. */
     return step->pattern && step->behavior == SPLIT_ISOLATED &&
            weft__regex_is(step->pattern, pattern, false);
 }

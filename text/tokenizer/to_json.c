@@ -77,7 +77,8 @@ static text_string key_of(writer *w, int32_t id, char name[24])
 }
 
 /* The tokenizers library takes the id of an added token from here, if it is here, and otherwise
- * numbers it by the size of this list, whatever "added_tokens" says. So every id is listed. */
+ * numbers it by the size of this list, and ignores the ids of "added_tokens". So every id is
+ * listed. */
 static void put_vocab(writer *w)
 {
     char name[24];

@@ -4,7 +4,7 @@
 
 #include "train/adapter/adapter.h"
 
-/* What tells copies from other tensors. */
+/* Identifies copies among other tensors. */
 typedef struct weft__copies {
     weft_module *tree;
     const weft__names *whole; /* modules that are trained in full */

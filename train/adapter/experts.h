@@ -33,7 +33,7 @@ typedef struct weft__adapter_parameter {
     double scale;
     int64_t rank;
     bool inner; /* the module's other parameter is adapted too; PEFT wraps this one inside it */
-    bool first; /* false: an earlier stack already stands for the parameter */
+    bool first; /* false: an earlier stack already represents the parameter */
 } weft__adapter_parameter;
 
 /* The adapter of the parameter that consists of, or contains, the adapted stack at `path`. */

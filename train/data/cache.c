@@ -137,7 +137,7 @@ static weft_status add_source(key *k, const weft_data_source *source)
 }
 
 /* Adds the GGUF file, or the files of a folder that define the tokenizer and the chat template. A
- * path to tokenizer.json stands for its folder. */
+ * path to tokenizer.json means its folder. */
 static weft_status add_tokenizer(key *k, const char *path)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",

@@ -148,7 +148,7 @@ static bool add_tokenizer(weft__contents *c, const char *folder)
     return added;
 }
 
-/* Standard input and files that are gone are left out. */
+/* Standard input and missing files are left out. */
 static bool add_data(weft__contents *c, const char *of, const weft_data_source *source)
 {
     weft__data_files files;

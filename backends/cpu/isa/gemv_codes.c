@@ -14,7 +14,7 @@
 
 /* ---- 4 bits --------------------------------------------------------------------------------- */
 
-/* What codes stand for: themselves, themselves less 8, or values of a table. */
+/* The values of codes: the codes, the codes less 8, or values of a table. */
 typedef enum code_table { FROM_0, FROM_MINUS_8, FLOAT4, FLOAT4_TWICE, UNEVEN } code_table;
 
 static const float tables[][16] = {
