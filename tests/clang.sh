@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tests/clang.sh -- builds the library, the command and a few suites with Clang, without optional
-# libraries and without a writable home, and runs them: another compiler's warnings are errors, and
-# the command says what it was built without. Without Clang it ends with status 77 (skipped).
-# $WEFT_CLANG_BUILD is the build folder, build-clang by default.
+# libraries, and runs them without a home; a shader is compiled without one, too. Another compiler's
+# warnings are errors, and the command says what it was built without. Without Clang it ends with
+# status 77 (skipped). $WEFT_CLANG_BUILD is the build folder, build-clang by default.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,12 +13,16 @@ if ! command -v clang >/dev/null; then
     echo "tests/clang.sh: skipped: clang is missing: apt-get install clang"
     exit 77
 fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if command -v glslc >/dev/null; then
+    (unset HOME XDG_CACHE_HOME WEFT_SHADER_CACHE &&
+        tools/shader.sh "$work/arange.spv" backends/vulkan/shaders/arange.comp)
+fi
 # shellcheck disable=SC2086 # the suites are words
 WEFT_WERROR=1 CC=clang tools/build.sh "$build" "cli/weft $(printf 'tests/test_%s ' $suites)" \
     -Dauto_features=disabled -Dsubprocess=disabled -Doptimization=0
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 export HOME=$work/none
 unset XDG_CACHE_HOME XDG_CONFIG_HOME XDG_STATE_HOME
 # The command runs, and needs no library of an optional part.
