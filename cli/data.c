@@ -127,13 +127,24 @@ static bool has_rewards(const void *values)
     return train_objective_of(v->task, v->objective)->examples == WEFT_EXAMPLES_SCORED;
 }
 
+static bool compares(const void *values)
+{
+    const data_values *v = values;
+    return train_objective_of(v->task, v->objective)->compare != NULL;
+}
+
+static bool compares_nothing(const void *values)
+{
+    return !compares(values);
+}
+
 static const cli_rule rules[] = {
     {"json jsonl", NULL, "--json and --jsonl exclude each other"},
     {"mine-negatives jsonl", NULL, "--mine-negatives writes rows: no --jsonl"},
     {"mine-negatives val-split", NULL, "--mine-negatives splits nothing: no --val-split"},
     {"mine-negatives task=classify", NULL, "--mine-negatives is for rows of --task embed"},
     {"val-split !val-split=0", has_rewards, "this --objective has no validation"},
-    TRAIN_TASK_RULES,
+    TRAIN_TASK_RULES(compares, compares_nothing),
 };
 
 /* Of an objective with rewards: the prompts, of which completions are sampled. */

@@ -236,20 +236,12 @@ const char *train_objective_name(int i); /* of the i-th objective; NULL after th
     {                                                                                              \
         "task=embed " NAME, NULL, "--" NAME " is not for --task embed"                             \
     }
-#define TRAIN_OF_EMBED(NAME)                                                                       \
-    {                                                                                              \
-        "objective=" NAME " !task=embed", NULL, "--objective " NAME " is for --task embed"         \
-    }
-#define TRAIN_OF_TEXTS(NAME)                                                                       \
-    {                                                                                              \
-        "objective=" NAME " task=embed", NULL, "--objective " NAME " is for --task generate"       \
-    }
-#define TRAIN_TASK_RULES                                                                           \
+/* `IS`: whether the objective compares texts; `IS_NOT`: the opposite. */
+#define TRAIN_TASK_RULES(IS, IS_NOT)                                                               \
     {"labels !task=classify", NULL, "--labels is for --task classify"},                            \
         {"task=classify !objective=supervised", NULL, "--objective is for --task generate"},       \
-        TRAIN_OF_EMBED("ranking"), TRAIN_OF_EMBED("triplet"), TRAIN_OF_EMBED("cosent"),            \
-        TRAIN_OF_EMBED("cosine"), TRAIN_OF_TEXTS("dpo"), TRAIN_OF_TEXTS("orpo"),                   \
-        TRAIN_OF_TEXTS("simpo"), TRAIN_OF_TEXTS("kto"), TRAIN_OF_TEXTS("distill"),                 \
+        {"!task=embed", IS, "this --objective is for --task embed"},                               \
+        {"task=embed", IS_NOT, "this --objective is for --task generate"},                         \
         {"query-prompt !task=embed", NULL, "--query-prompt is for --task embed"},                  \
         {"passage-prompt !task=embed", NULL, "--passage-prompt is for --task embed"},              \
         TRAIN_NOT_OF_EMBED("train-on"), TRAIN_NOT_OF_EMBED("system"),                              \

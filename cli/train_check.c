@@ -52,6 +52,16 @@ static bool has_no_rewards(const void *values)
     return !train_has_rewards(values);
 }
 
+static bool compares(const void *values)
+{
+    return train_objective(values)->compare != NULL;
+}
+
+static bool compares_nothing(const void *values)
+{
+    return !compares(values);
+}
+
 static bool repeats_reward(const void *values)
 {
     const cli_texts *rewards = &((const train_values *)values)->rewards;
@@ -150,7 +160,7 @@ static const cli_rule rules[] = {
     {"batches pack", NULL, "--pack is for --data: --batches are trained as they are"},
     {"batches !objective=supervised", NULL, "--batches is for --objective supervised"},
     {"steps epochs", NULL, "--steps and --epochs exclude each other"},
-    TRAIN_TASK_RULES,
+    TRAIN_TASK_RULES(compares, compares_nothing),
     {"labels init-adapter", NULL,
      "--labels cannot be combined with --init-adapter, which determines it"},
     {"task=classify batches", NULL,

@@ -159,8 +159,8 @@ static void usage_errors_name_the_option(void)
     static const struct {
         const char *arguments, *message;
     } cases[] = {
-        {"--objective ranking", "--objective ranking is for --task embed"},
-        {"--task embed --objective dpo", "--objective dpo is for --task generate"},
+        {"--objective ranking", "this --objective is for --task embed"},
+        {"--task embed --objective dpo", "this --objective is for --task generate"},
         {"--task embed --margin 3", "--margin is not an option of this --objective"},
         {"--task embed --dimensions 3,x", "--dimensions: expected positive numbers"},
         {"--task embed --dimensions 384,", "--dimensions: expected positive numbers"},
