@@ -2,11 +2,11 @@
 
     python3 peer_families.py SHAPE [cuda|cpu] [checkpoint:BxL ...]
 
-SHAPE: gpt-oss-4 (four layers of gpt-oss 20B; LoRA of attention), lfm2 (LFM2 1.2B; of all linears) or
-8b (Llama 3). Random bfloat16 weights. LoRA of rank 16, 4 x 1,024 tokens, clipping, AdamW: tokens/s
-(the median of steps 3 to 8) and peak memory. Decoding: 128 greedy tokens after 16, the median of 3.
-With checkpoint:BxL, instead: LoRA with gradient checkpointing of B sequences of L tokens, the
-median of steps 3 to 5.
+SHAPE: gpt-oss-4 (four layers of gpt-oss 20B; LoRA of attention), lfm2 (LFM2 1.2B; of all linears),
+8b, 1b (Llama 3) or 0.6b (Qwen 3). Random bfloat16 weights. LoRA of rank 16, 4 x 1,024 tokens,
+clipping, AdamW: tokens/s (the median of steps 3 to 8) and peak memory. Decoding: 128 greedy tokens
+after 16, the median of 3. With checkpoint:BxL, instead: LoRA with gradient checkpointing of B
+sequences of L tokens, the median of steps 3 to 5.
 """
 import statistics
 import sys
@@ -32,6 +32,16 @@ SHAPES = {
         model_type="llama", vocab_size=128256, hidden_size=4096, intermediate_size=14336,
         num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, head_dim=128,
         max_position_embeddings=8192, rope_theta=500000.0), "all-linear"),
+    "1b": (dict(
+        model_type="llama", vocab_size=128256, hidden_size=2048, intermediate_size=8192,
+        num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8, head_dim=64,
+        max_position_embeddings=8192, rope_theta=500000.0, tie_word_embeddings=True),
+        "all-linear"),
+    "0.6b": (dict(
+        model_type="qwen3", vocab_size=151936, hidden_size=1024, intermediate_size=3072,
+        num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=8, head_dim=128,
+        max_position_embeddings=8192, rope_theta=1000000.0, tie_word_embeddings=True),
+        "all-linear"),
 }
 VALUES, TARGETS = SHAPES[sys.argv[1]]
 CONFIG = transformers.AutoConfig.for_model(**VALUES)
