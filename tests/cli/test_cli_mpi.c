@@ -1,7 +1,6 @@
 /* tests/cli/test_cli_mpi.c -- weft train under mpirun: the losses of one process, memory, ranks
  * that are killed or stopped, resuming, failures on one rank, and sampled completions. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,36 +8,15 @@
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "tests/cli/launcher.h"
 #include "tests/cli/runs.h"
 #include "weft/array.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
-/* ---- commands ------------------------------------------------------------------------------- */
+/* ---- data ----------------------------------------------------------------------------------- */
 
-/* As root, with more ranks than cores, without spinning where ranks wait, and with
- * $SECONDS_TO_SAVE after a signal, which the launcher always waits for after a failure: Open MPI's
- * settings (PRTE's since 5.0), which others ignore. MPI's own memory is not looked at. */
-static const char settings[] = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-                               "OMPI_MCA_rmaps_base_oversubscribe=1 "
-                               "OMPI_MCA_odls_base_sigkill_timeout=${SECONDS_TO_SAVE:-1} "
-                               "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "
-                               "PRTE_MCA_odls_base_sigkill_timeout=${SECONDS_TO_SAVE:-1} "
-                               "OMPI_MCA_mpi_yield_when_idle=1 WEFT_THREADS=1 "
-                               "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0";
-
-/* Completions of different lengths, and preference pairs. */
-static const char *data(void)
-{
-    static char text[9000];
-    text[0] = '\0';
-    for (int i = 0; i < 40; i++)
-        snprintf(text + strlen(text), 200,
-                 "{\"prompt\": \"Story %d: \", \"completion\": \"The fox had %d cubs.%.*s\"}\n", i,
-                 i % 7, 4 * (i % 9), " He ran to the old tree in the far wood.");
-    return text_file("rows.jsonl", text);
-}
-
+/* Preference pairs. */
 static const char *pairs(void)
 {
     static char text[9000];
@@ -78,52 +56,6 @@ static const char *triplets(void)
     return text_file("triplets.jsonl", text);
 }
 
-/* `weft train MODEL ...` on n ranks, in a shell where $R is the rank; its process id is in pid.$R,
- * and the launcher's in pid.launcher, of the temporary folder. 0: without a launcher. */
-static const char *train_command(int n, const char *arguments)
-{
-    static char commands[4][3000];
-    static int next;
-    char *command = commands[next++ % 4];
-    if (n == 0)
-        snprintf(command, sizeof commands[0], "env %s %s train %s %s", settings,
-                 check_built("cli/weft"), model(), arguments);
-    else
-        snprintf(command, sizeof commands[0],
-                 "env %s timeout 400 mpirun -n %d sh -c 'R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; "
-                 "echo $$ >%s.$R; echo $PPID >%s.launcher; exec %s train %s %s'",
-                 settings, n, check_temporary("pid"), check_temporary("pid"),
-                 check_built("cli/weft"), model(), arguments);
-    return command;
-}
-
-static output train(int n, const char *format, ...) WEFT_PRINTF(2, 3);
-static output train(int n, const char *format, ...)
-{
-    char text[2000];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return shell_command(NULL, "%s", train_command(n, text));
-}
-
-/* Whether there is a launcher and a build for it; otherwise the case is skipped. */
-static bool can_run(void)
-{
-    static int known = -1;
-    if (known < 0) {
-        known = shell_command(NULL, "command -v mpirun").code == 0;
-        if (known && strstr(train(2, "--data none --out none").err, "built without MPI"))
-            known = -2;
-    }
-    if (known == 0)
-        check_skip("there is no mpirun: install openmpi-bin");
-    if (known == -2)
-        check_skip("this build is without MPI: install libopenmpi-dev and configure it anew");
-    return known == 1;
-}
-
 /* ---- the same losses ------------------------------------------------------------------------ */
 
 static bool is_once(const char *text, const char *part)
@@ -148,14 +80,14 @@ static void ranks_have_the_losses_of_one_process(void)
         {"embed", "--task embed --dropout 0.1", 2, false},
         {"embed", "--task embed --dropout 0.1", 3, false},
     };
-    if (!can_run())
+    if (!launcher_is_there())
         return;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         const bool embed = strcmp(runs[i].name, "embed") == 0;
         const char *rows = embed                                   ? triplets()
                            : strcmp(runs[i].name, "dpo") == 0      ? pairs()
                            : strcmp(runs[i].name, "classify") == 0 ? labelled()
-                                                                   : data();
+                                                                   : launcher_data();
         const char *one = check_temporary(runs[i].name), *many = check_temporary("ranks");
         char options[600];
         snprintf(options, sizeof options,
@@ -163,11 +95,11 @@ static void ranks_have_the_losses_of_one_process(void)
                  "--lr 2e-4 --overwrite",
                  runs[i].options, rows);
         if (i == 0 || strcmp(runs[i].name, runs[i - 1].name) != 0)
-            CHECK_EQ_INT(train(0, "%s --batch-size %d --out %s", options, embed ? 6 : 2, one).code,
+            CHECK_EQ_INT(launch(0, "%s --batch-size %d --out %s", options, embed ? 6 : 2, one).code,
                          0);
         setenv("WEFT_MPI_SHARED", runs[i].apart ? "0" : "1", 1);
-        const output o = train(runs[i].ranks, "%s --batch-size %d --out %s", options,
-                               embed ? 6 / runs[i].ranks : 2, many);
+        const output o = launch(runs[i].ranks, "%s --batch-size %d --out %s", options,
+                                embed ? 6 / runs[i].ranks : 2, many);
         CHECK_EQ_INT(o.code, 0);
         char ranks[32];
         snprintf(ranks, sizeof ranks, "ranks   %d, %d of them", runs[i].ranks, runs[i].ranks);
@@ -205,13 +137,13 @@ static double memory_each(const output *o)
 /* Ranks of one machine share its memory. */
 static void ranks_share_the_memory(void)
 {
-    if (!can_run())
+    if (!launcher_is_there())
         return;
     const char *out = check_temporary("memory");
     double each[2];
     for (int i = 0; i < 2; i++) {
-        const output o =
-            train(2 + 2 * i, "--data %s --steps 1 --length 32 --overwrite --out %s", data(), out);
+        const output o = launch(2 + 2 * i, "--data %s --steps 1 --length 32 --overwrite --out %s",
+                                launcher_data(), out);
         CHECK_EQ_INT(o.code, 0);
         each[i] = memory_each(&o);
     }
@@ -233,19 +165,20 @@ static void check_failure(const output *o, const char *message)
  * losses of a process with enough memory; if nothing fits, all ranks end with one message. */
 static void max_memory_is_of_each_rank(void)
 {
-    if (!can_run())
+    if (!launcher_is_there())
         return;
     static const char *const tasks[] = {"--batch-size 8 --accumulate 2", "--task embed"};
     const char *one = check_temporary("enough"), *many = check_temporary("short");
     output o;
     for (int i = 0; i < 2; i++) {
-        const char *rows = i == 0 ? data() : triplets(), *size = i == 0 ? "" : "--batch-size 32";
+        const char *rows = i == 0 ? launcher_data() : triplets(),
+                   *size = i == 0 ? "" : "--batch-size 32";
         const char *half = i == 0 ? "" : "--batch-size 16", *memory = i == 0 ? "0.03" : "0.05";
         const char *options = "--steps 3 --length 48 --overwrite";
         CHECK_EQ_INT(
-            train(0, "--data %s %s %s %s --out %s", rows, options, tasks[i], size, one).code, 0);
-        o = train(2, "--data %s %s %s %s --out %s --max-memory %s", rows, options, tasks[i], half,
-                  many, memory);
+            launch(0, "--data %s %s %s %s --out %s", rows, options, tasks[i], size, one).code, 0);
+        o = launch(2, "--data %s %s %s %s --out %s --max-memory %s", rows, options, tasks[i], half,
+                   many, memory);
         if (!CHECK_EQ_INT(o.code, 0))
             printf("%s\n", o.err);
         CHECK_RELATIVE(memory_each(&o), strtod(memory, NULL) * 1e9, 1e-3);
@@ -257,8 +190,8 @@ static void max_memory_is_of_each_rank(void)
             CHECK(off(b.norm[s], a.norm[s]) <= 1e-5);
         }
     }
-    o = train(2, "--data %s --steps 1 %s --out %s --max-memory 0.016 --overwrite", data(), tasks[0],
-              many);
+    o = launch(2, "--data %s --steps 1 %s --out %s --max-memory 0.016 --overwrite", launcher_data(),
+               tasks[0], many);
     check_failure(&o, "memory limit reached");
 }
 
@@ -276,7 +209,7 @@ static const char *long_run(void)
     static char options[600];
     snprintf(options, sizeof options,
              "--data %s --steps %d --length 32 --batch-size 1 --save-every 10 --save-minutes 0",
-             data(), UPDATES);
+             launcher_data(), UPDATES);
     return options;
 }
 
@@ -290,7 +223,7 @@ static output interrupt(int ranks, const char *out, int updates, const char *wha
         "rm -f %s.*; %s & p=$!; i=0; until [ \"$(cat %s/metrics.jsonl 2>/dev/null | wc -l)\" "
         "-ge %d ] || [ $i = 12000 ]; do sleep 0.01; i=$((i + 1)); done; %s; "
         "wait $p",
-        check_temporary("pid"), train_command(ranks, arguments), out, updates, what);
+        check_temporary("pid"), launcher_command(ranks, arguments), out, updates, what);
 }
 
 /* Repeats it if the run had ended before. */
@@ -310,7 +243,7 @@ static const char *whole_run(void)
     static const char *out;
     if (out == NULL) {
         out = check_temporary("whole");
-        CHECK_EQ_INT(train(2, "%s --out %s", long_run(), out).code, 0);
+        CHECK_EQ_INT(launch(2, "%s --out %s", long_run(), out).code, 0);
     }
     return out;
 }
@@ -320,7 +253,7 @@ static const char *whole_run(void)
 static void check_resumed(const char *out)
 {
     const char *whole = whole_run();
-    output o = train(2, "--out %s --resume", out);
+    output o = launch(2, "--out %s --resume", out);
     if (!CHECK_EQ_INT(o.code, 0))
         printf("%s\n", o.err);
     o = shell_command(NULL,
@@ -333,7 +266,7 @@ static void check_resumed(const char *out)
 
 static void a_lost_rank_loses_no_checkpoint(void)
 {
-    if (!can_run())
+    if (!launcher_is_there())
         return;
     for (int rank = 0; rank < 2; rank++) {
         const char *out = check_temporary(rank == 0 ? "lost-first" : "lost-second");
@@ -352,7 +285,7 @@ static void a_lost_rank_loses_no_checkpoint(void)
  * waits in its own way, so the best of six seconds counts. Again where the run ended before. */
 static void waiting_ranks_are_idle(void)
 {
-    if (!can_run())
+    if (!launcher_is_there())
         return;
     const char *out = check_temporary("idle");
     char what[2400], path[400], pid[300], *text = NULL;
@@ -390,7 +323,7 @@ static void waiting_ranks_are_idle(void)
 static void the_launchers_signals_lose_nothing(void)
 {
     static const char *const signals[] = {"TERM", "INT", "USR1"};
-    if (!can_run())
+    if (!launcher_is_there())
         return;
     setenv("SECONDS_TO_SAVE", "5", 1);
     for (int i = 0; i < 3; i++) {
@@ -415,11 +348,11 @@ static void the_launchers_signals_lose_nothing(void)
 
 static void failures_name_their_rank(void)
 {
-    if (!can_run())
+    if (!launcher_is_there())
         return;
     const char *out = check_temporary("failed");
     char rows[512], other[512], bad[512];
-    snprintf(rows, sizeof rows, "%s", data());
+    snprintf(rows, sizeof rows, "%s", launcher_data());
     snprintf(other, sizeof other, "%s", pairs());
     snprintf(
         bad, sizeof bad, "%s",
@@ -429,34 +362,35 @@ static void failures_name_their_rank(void)
     CHECK_EQ_INT(
         shell_command(NULL, "head -20 %s >%s.0; head -21 %s >%s.1", rows, link, rows, link).code,
         0);
-    output o = train(2, "--data %s.$R --format jsonl --steps 2 --out %s", link, out);
+    output o = launch(2, "--data %s.$R --format jsonl --steps 2 --out %s", link, out);
     check_failure(&o, "weft: rank 1: training: data: expected ");
     CHECK_EQ_INT(shell_command(NULL, "cp %s %s.0; cp %s %s.1", rows, link, bad, link).code, 0);
-    o = train(2, "--data %s.$R --format jsonl --steps 2 --out %s", link, out);
+    o = launch(2, "--data %s.$R --format jsonl --steps 2 --out %s", link, out);
     check_failure(&o, "weft: rank 1: ");
     CHECK_CONTAINS(o.err, "of.1:2: ");
-    o = train(2, "--data %s --steps 2 --out %s --lr 1e-$((4 + R))", rows, out);
+    o = launch(2, "--data %s --steps 2 --out %s --lr 1e-$((4 + R))", rows, out);
     check_failure(&o, "weft: rank 1: training: learning rate: expected 0.0001, as on rank 0, got ");
-    o = train(2, "--data /no/such/file --out %s", out);
+    o = launch(2, "--data /no/such/file --out %s", out);
     check_failure(&o, "weft: /no/such/file: "); /* the same on all ranks */
-    o = train(2, "--data - --format jsonl --out %s", out);
+    o = launch(2, "--data - --format jsonl --out %s", out);
     check_failure(&o, "--data - is for one process");
-    o = train(3, "--data %s --accumulate 2 --steps 2 --out %s", rows, out);
+    o = launch(3, "--data %s --accumulate 2 --steps 2 --out %s", rows, out);
     check_failure(&o, "accumulate: expected at least a batch for each of 3 ranks, got 2");
     CHECK_EQ_INT(shell_command(NULL, "[ -e %s/run.json ]", out).code, 1);
 }
 
 static void runs_are_resumed_with_their_ranks(void)
 {
-    if (!can_run())
+    if (!launcher_is_there())
         return;
     const char *out = check_temporary("two");
-    CHECK_EQ_INT(train(2, "--data %s --steps 2 --length 32 --out %s", data(), out).code, 0);
-    output o = train(3, "--out %s --resume --steps 4", out);
+    CHECK_EQ_INT(launch(2, "--data %s --steps 2 --length 32 --out %s", launcher_data(), out).code,
+                 0);
+    output o = launch(3, "--out %s --resume --steps 4", out);
     check_failure(&o, "ranks: expected the run's 2, got 3");
-    o = train(0, "--out %s --resume --steps 4", out);
+    o = launch(0, "--out %s --resume --steps 4", out);
     check_failure(&o, "ranks: expected the run's 2, got 1");
-    CHECK_EQ_INT(train(2, "--out %s --resume --steps 4", out).code, 0);
+    CHECK_EQ_INT(launch(2, "--out %s --resume --steps 4", out).code, 0);
     CHECK_EQ_INT(shell_command(NULL, "[ -e %s/step-4/training.safetensors ]", out).code, 0);
 }
 
@@ -492,19 +426,19 @@ static const char *rewards(void)
 /* Trains on completions of prompts, with two batches of a group each in an update. */
 static output sample(int ranks, const char *folder, const char *out, const char *more)
 {
-    return train(ranks,
-                 "--data %s/prompts.jsonl --objective grpo --num-generations 4 --batch-size 1 "
-                 "--max-completion-length 30 --accumulate 2 --steps 4 --save-every 2 --lr 1e-3 "
-                 "--reward \"program:cd %s; exec sh score.sh\" --reward length:10,30 "
-                 "--val-data %s/prompts.jsonl --out %s/%s %s",
-                 folder, folder, folder, folder, out, more);
+    return launch(ranks,
+                  "--data %s/prompts.jsonl --objective grpo --num-generations 4 --batch-size 1 "
+                  "--max-completion-length 30 --accumulate 2 --steps 4 --save-every 2 --lr 1e-3 "
+                  "--reward \"program:cd %s; exec sh score.sh\" --reward length:10,30 "
+                  "--val-data %s/prompts.jsonl --out %s/%s %s",
+                  folder, folder, folder, folder, out, more);
 }
 
 /* Ranks sample the completions of one process, each with a program of its own. A rank that is
  * killed, and a program that fails, end all of them; what was complete is not sampled again. */
 static void ranks_sample_as_one_process(void)
 {
-    if (!can_run())
+    if (!launcher_is_there())
         return;
     static const char *const files[] = {"completions.jsonl", "last/adapter_model.safetensors",
                                         "best/adapter_model.safetensors"};
@@ -547,7 +481,7 @@ static void ranks_sample_as_one_process(void)
 /* Distillation on the model's own completions, and from a teacher that rank 0 stores. */
 static void ranks_distill_as_one_process(void)
 {
-    if (!can_run())
+    if (!launcher_is_there())
         return;
     for (int i = 0; i < 2; i++) {
         char out[2][512];
@@ -559,10 +493,10 @@ static void ranks_distill_as_one_process(void)
                        : "--lmbda 1 --max-completion-length 20 --teacher%.0s",
                      out[k]);
             const output o =
-                train(2 * k,
-                      "--data %s --objective distill %s %s --steps 3 --length 48 --accumulate 2 "
-                      "--batch-size 2 --lr 2e-4 --overwrite --val-split 0.1 --out %s",
-                      data(), given, model(), out[k]);
+                launch(2 * k,
+                       "--data %s --objective distill %s %s --steps 3 --length 48 --accumulate 2 "
+                       "--batch-size 2 --lr 2e-4 --overwrite --val-split 0.1 --out %s",
+                       launcher_data(), given, launcher_model(), out[k]);
             if (!CHECK_EQ_INT(o.code, 0))
                 printf("%s\n", o.err);
         }
@@ -581,8 +515,8 @@ static void ranks_distill_as_one_process(void)
  * separately. */
 static void other_launchers_are_refused(void)
 {
-    const output o =
-        shell_command(NULL, "PMI_SIZE=2 PMI_RANK=0 %s", train_command(0, "--data none --out none"));
+    const output o = shell_command(NULL, "PMI_SIZE=2 PMI_RANK=0 %s",
+                                   launcher_command(0, "--data none --out none"));
     CHECK_EQ_INT(o.code, 1);
     CHECK(strstr(o.err, "built without MPI") || strstr(o.err, "another MPI than the one"));
 }

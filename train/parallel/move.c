@@ -238,8 +238,10 @@ static weft_status move_all(mover *m, int n, weft_status own)
         lay_out(m, i, end);
         status = move_bucket(m, values, &own);
     }
-    if (status == WEFT_OK && most > BUCKET / (int64_t)sizeof(float))
-        status = weft__group_values(m->group, 0, &values); /* the next forward pass needs memory */
+    /* The next forward pass needs memory; after the sums the parameters come first. */
+    if (status == WEFT_OK && m->how != WEFT__MOVE_SUMS &&
+        m->group->n_values > BUCKET / (int64_t)sizeof(float))
+        status = weft__group_values(m->group, 0, &values);
     return status == WEFT_OK ? weft_group_agree(m->group, own, NULL) : status;
 }
 

@@ -153,6 +153,7 @@ weft_status weft__group_share_update(weft_trainer *t, weft_status status, bool a
     /* Without memory an update changes nothing. */
     double values[WEFT__EXCHANGED] = {status != WEFT_MEMORY};
     status = weft__group_exchange(group, status, NULL, values, NULL);
+    t->torn = t->torn || group->broken;
     for (int r = 0; status != WEFT_OK && r < group->place.size; r++)
         t->torn = t->torn || weft__group_value(group, r, 0) != 0;
     if (status != WEFT_OK || !applied)
