@@ -115,8 +115,11 @@ static weft_status add(const reader *r, int i, const char *path, weft__weights *
 static weft_status heads_of(const weft__gguf_reader *r, const char *name, int64_t *heads)
 {
     const weft_gguf_value *v = weft__gguf_value(r, name);
-    *heads = v ? weft__gguf_first(r, name) : *heads;
-    if (v && *heads < 1)
+    const int64_t first = v ? weft__gguf_first(r, name) : *heads;
+    if (v && first < 1 && r->arch->kv_heads && *heads > 0)
+        return WEFT_OK; /* a hybrid without attention */
+    *heads = first;
+    if (v && first < 1)
         return weft_fail(WEFT_INVALID, "%s: %s: expected a number of heads",
                          weft_gguf_path(r->file), v->key);
     return WEFT_OK;

@@ -78,6 +78,7 @@ static const char *const families[] = {
     "nemotron-h-latent",
     "nemotron-h-dense",
     "nemotron-h-experts",
+    "nemotron-h-mamba",
     "glm4-moe-lite",
     "glm4-moe-lite-groups",
     "minicpm3",

@@ -56,6 +56,7 @@ static const char *const families[] = {
     "granite4-attention",
     "nemotron-h-dense",
     "nemotron-h-experts",
+    "nemotron-h-mamba",
     "falcon-h1",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };

@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
 
 FIXTURES = ["granite4", "granite4-experts", "granite4-attention", "nemotron-h-dense",
-            "nemotron-h-experts", "falcon-h1", "lfm2", "lfm2-moe", "granite", "llama"]
+            "nemotron-h-experts", "nemotron-h-mamba", "falcon-h1", "lfm2", "lfm2-moe", "granite", "llama"]
 
 # Keys with other values, and why.
 OTHER = {

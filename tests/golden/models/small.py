@@ -428,7 +428,7 @@ def falcon_h1():
 
 def nemotron_h():
     """Each kind of layer, by name; and by letters, with biases and experts of another width. As GGUF
-    files can be: without experts, and without MLPs."""
+    files can be: without experts, without MLPs, and without attention."""
     from transformers import NemotronHConfig
     kinds = ["linear_attention", "mlp", "full_attention", "moe", "linear_attention"]
     more = dict(layers_block_type=kinds, layer_norm_epsilon=1e-5, mamba_num_heads=6,
@@ -446,7 +446,9 @@ def nemotron_h():
                                       time_step_min=0.001), "-*M-"),
             ("nemotron-h-experts", dict(
                 layers_block_type=[kinds[i] for i in (0, 3, 2, 3)], routed_scaling_factor=2.5,
-                moe_latent_size=20, norm_topk_prob=False, time_step_min=0.001), None)]):
+                moe_latent_size=20, norm_topk_prob=False, time_step_min=0.001), None),
+            ("nemotron-h-mamba", dict(layers_block_type=[kinds[i] for i in (0, 1, 4)],
+                                      time_step_min=0.001), "M-M")]):
         model = build(NemotronHConfig, 350 + seed, **more | changes)
         randomize_mamba(model)
         with torch.no_grad():

@@ -5,7 +5,8 @@
 
 Sizes, norms, activations, biases, rotations, windows, experts and layers' kinds are drawn; parameters
 are random. Prints a line for each variant: ok, FAIL, or refused with the message of `weft`. Where
-both differ by more than the limit, logits in float64 decide: those of `weft` may be twice as far off. With
+both differ by more than the limit, logits in float64 decide: those of `weft` may be twice as far off as
+those of transformers, or as those in float64 after rounding the weights to float32. With
 --keep FOLDER failing models stay there. Run by hand: five variants of each family take about
 three minutes. Needs transformers 5.24.
 """
