@@ -17,6 +17,7 @@ sys.path.append(str(HERE.parent))
 import peers
 
 LENGTH, LIMIT = 40, 1e-4
+TWO_CACHES = ("gemma4_text", "lfm2", "lfm2_moe", "nemotron_h")
 ENCODERS = ("bert", "roberta", "xlm-roberta", "modernbert")
 
 
@@ -297,13 +298,16 @@ def gguf(weft, model, folder, r, seed):
     limit = 0.1 if "gelu" in act else 2e-4
     if c.model_type == "gpt_oss" and c.rope_parameters.get("truncate") is False:
         return 0, "; llama.cpp rounds yarn's bounds"
-    if c.model_type == "nemotron_h" and not {"linear_attention", "full_attention"} <= {*c.layer_types}:
-        return 0, "; llama.cpp aborts on a hybrid without one of its two caches"
-    if c.model_type == "glm4_moe_lite":  # llama.cpp gives the norms of latents the epsilon of others
-        for part, norm in model.named_modules():
-            if part.endswith("_a_layernorm"):
-                norm.variance_epsilon = c.rms_norm_eps
-        expected = peers.torch_logits(model, ids)
+    if c.model_type == "phi3" and c.rope_parameters["rope_type"] == "longrope":
+        return 0, "; llama.cpp chooses longrope's factors by the context"
+    if c.model_type in TWO_CACHES and len({*c.layer_types} - {"mlp", "moe"}) < 2:
+        return 0, "; llama.cpp aborts when one of its two caches has no layer"
+    for part, module in model.named_modules():
+        if part.endswith("_a_layernorm"):  # llama.cpp has the epsilon of other norms for latents
+            module.variance_epsilon = c.rms_norm_eps
+        if c.model_type == "nemotron_h" and hasattr(module, "time_step_limit"):
+            module.time_step_limit = (0.0, float("inf"))  # nor does it limit time steps
+    expected = peers.torch_logits(model, ids)
     theirs = llama_logits_apart(path, ids, folder)[..., :expected.shape[-1]]
     off = float(numpy.abs(theirs - expected)[:, :seen].max() / expected.std())
     return (0 if off <= limit else off), f"; llama.cpp {off:.1e}"
