@@ -336,8 +336,10 @@ def olmo2(r):
 def olmo3(r):
     c = sizes(r, rope=False, free=False)
     D = c["hidden_size"] // c["num_attention_heads"]
+    full = rotation(r, D)
+    full.pop("truncate", None)  # transformers looks for it beside the kinds of layers, not in them
     return c | windowed(r, c) | flags(r, "attention_bias") | {
-        "rope_parameters": {"full_attention": rotation(r, D), "sliding_attention": rotation(r, D, ())}}
+        "rope_parameters": {"full_attention": full, "sliding_attention": rotation(r, D, ())}}
 
 
 def phi3(r):
