@@ -96,7 +96,8 @@ def changes(config, r):
     yield "other keys", lambda c: c.update(auto_map={"AutoConfig": "x.Y"}, pretraining_tp=1)
     if "sliding_window" in config and config["model_type"] != "exaone4":  # there 0 is a window
         yield "window 0", lambda c: c.update(sliding_window=0)
-    keys = sorted(set(config) - {"model_type", "architectures", "dtype", "vocab_size", "eos_token_id"})
+    keys = sorted(set(config) - {"model_type", "architectures", "dtype", "vocab_size", "eos_token_id",
+                                 "max_position_embeddings"})  # dynamic rotations need it
     for key in r.sample(keys, len(keys)):
         how = r.random()
         if how < 0.35:
