@@ -26,15 +26,16 @@ client_reply client_read(int socket);
 client_reply client_ask(int port, const char *method, const char *path, const char *body);
 void client_free(client_reply *reply);
 
-/* Asks, checks the status, and parses the body; the caller frees it with json_object_put. */
+/* Sends a request, checks the status, and parses the body; the caller frees it with
+ * json_object_put. */
 json_object *client_json(int port, const char *path, const char *body, int status);
 
 /* The value at a path of members and indices, as in "choices.0.text"; NULL: absent. */
 json_object *client_at(json_object *root, const char *path);
 const char *client_text(json_object *root, const char *path);
 
-/* The next event of a stream that is no comment: *data is set to its JSON, or its text if it is
- * none, NUL-terminated in place. Returns what follows, or NULL at the end. */
+/* The next event of a stream that is not a comment: *data is set to its JSON or text,
+ * NUL-terminated in place. Returns the rest, or NULL at the end. */
 char *client_event(char *at, char **data);
 
 /* The text that the storyteller continues a prompt with, alone; the caller frees it. */

@@ -1,4 +1,4 @@
-/* tests/serve/taught.c -- a server whose jobs train nothing, and a disk that can be shut. */
+/* tests/serve/taught.c -- a server whose jobs train nothing, and a simulated disk. */
 #include "tests/serve/taught.h"
 
 #include <dlfcn.h>
@@ -23,7 +23,7 @@ static struct {
     pthread_cond_t changed;
     bool shut;     /* files are not written until it is open again */
     bool broken;   /* they cannot be written */
-    bool doubtful; /* they are, and that is said to have failed */
+    bool doubtful; /* they are written, but that is reported as failed */
     bool late;     /* something has waited for PATIENCE */
     int writers;   /* that wait */
 } disk = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};

@@ -415,7 +415,7 @@ static void documents_fit_their_schema(void)
     }
 }
 
-/* Those of a constraint are closed in time; those that the prompt asks for are not. */
+/* Documents of a constraint end within the limit; those that only the prompt requests do not. */
 static void documents_that_are_cut_off_are_the_answer(void)
 {
     static const char *const formats[] = {
@@ -443,7 +443,7 @@ static void documents_that_are_cut_off_are_the_answer(void)
     }
 }
 
-/* The request is right, so what the model does is not its error. */
+/* The request is valid, so a wrong answer of the model is not an error of the request. */
 static void answers_that_are_no_document_are_errors_of_the_server(void)
 {
     json_object *root = client_json(
@@ -523,7 +523,7 @@ static void references_of_required_calls_are_followed(void)
     }
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- stopping ------------------------------------------------------------------------------- */
 
 static void the_shared_server_stops(void)
 {

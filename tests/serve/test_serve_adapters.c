@@ -226,7 +226,7 @@ static void adapters_are_loaded_and_unloaded(void)
     expect(server, LOAD, "{\"lora_name\": \"new\", \"lora_path\": \"one\"}", 400, "load_inplace");
     expect(server, LOAD, "{\"lora_name\": \"new\", \"lora_path\": \"one\", \"load_inplace\": true}",
            200, "new");
-    expect_text(server, "new", made[0]); /* not keys and values of the one before */
+    expect_text(server, "new", made[0]); /* not keys and values of the previous adapter */
     expect(server, UNLOAD, "{\"lora_name\": \"new\"}", 200, "unloaded");
     expect(server, UNLOAD, "{\"lora_name\": \"new\"}", 404, "there is no adapter");
     expect(server, "/v1/completions", "{\"model\": \"new\", \"prompt\": \"a\"}", 404, "no model");

@@ -233,7 +233,7 @@ static void stop_sequences_end_messages(void)
     body = weft_format("{" DRAW "\"max_tokens\": 40, " USER ", \"stop_sequences\": [\"@@\", %s, "
                        "\"##\"]}",
                        json_object_to_json_string(stop));
-    cut = client_json(port(), MESSAGES, body, 200); /* the one of several that was found */
+    cut = client_json(port(), MESSAGES, body, 200); /* the number of the first match */
     CHECK_STR(client_text(cut, "stop_reason"), "stop_sequence");
     CHECK_STR(client_text(cut, "stop_sequence"), json_object_get_string(stop));
     weft_free(body);

@@ -31,7 +31,7 @@ static int port(void)
     return shared != NULL ? serve_port(shared) : 0;
 }
 
-/* What the server answers to messages; the caller frees it. */
+/* The server's answer to messages; the caller frees it. */
 static char *answer_to(int to, const char *model, const char *messages)
 {
     char *body = weft_format("{\"model\": \"%s\", \"messages\": [%s], \"max_tokens\": 12, "
@@ -334,7 +334,7 @@ static void failing_servers_are_explained(void)
     }
 }
 
-/* Reasoning is apart from the answer, under each of its names and within the text. */
+/* Reasoning is separate from the answer, under each of its names and within the text. */
 static void reasoning_is_apart(void)
 {
     static const char *const chats[] = {
@@ -359,7 +359,7 @@ static void a_timeout_ends_an_answer(void)
     static const char part[] = "\"content\": \"half\"";
     output o = {.code = -1};
     other_start(NULL, STREAM DELTA("content", "half"), true);
-    for (double seconds = 0.3; seconds < 100; seconds *= 10) { /* more where half came too late */
+    for (double seconds = 0.3; seconds < 100; seconds *= 10) { /* more if half were late */
         o = weft_command("Hi\n/history\n", "chat --server http://127.0.0.1:%d --timeout %g",
                          other.port, seconds);
         if (o.code != 0 || strstr(o.out, part) != NULL)
@@ -397,7 +397,7 @@ static bool await(int master, const char *text)
     return true;
 }
 
-/* On a terminal Ctrl-C stops the answer of a server that sends no more, and the chat goes on. */
+/* On a terminal Ctrl-C stops the answer of a server that sends no more, and the chat continues. */
 static void an_interrupt_stops_the_answer(void)
 {
     char url[64];

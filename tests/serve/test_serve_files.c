@@ -112,7 +112,7 @@ static void uploads_are_checked(void)
     serve_stop(server, 0);
 }
 
-/* Files that the server has not made stay. */
+/* Files that the server did not create are kept. */
 static void only_uploads_that_were_cut_off_are_removed(void)
 {
     static const char *const names[] = {"mine.jsonl", "file-mine.jsonl",

@@ -159,7 +159,7 @@ static void *upload(void *context)
     return NULL;
 }
 
-/* Answers that need no disk, while the disk is shut; then opens it. */
+/* Sends requests that need no disk while the disk blocks; then unblocks it. */
 static void answer_without_disk(int port, const char *path)
 {
     disk_await_writer();
@@ -194,7 +194,8 @@ static void a_slow_disk_stops_no_answers(void)
     serve_stop(server, 0);
 }
 
-/* While a job is away, the limit leaves it what it has reserved and does not hold. */
+/* While a job does not compute, the memory limit excludes what it has reserved but does not
+ * hold. */
 static void reserved_memory_is_kept_free(void)
 {
     serve_server *server = open_server(check_temporary("reserved"), NULL);
@@ -246,7 +247,7 @@ static void embeddings_do_not_wait_for_a_turn_each(void)
     pthread_t threads[8];
     asked = (struct asked){.busy = true};
     char *id = start_job(port, "");
-    double least = INFINITY; /* of five times, since a late thread takes a turn of its own */
+    double least = INFINITY; /* the best of five times, since a late thread takes a separate turn */
     for (int time = 0; time < 5 && least > 6; time++) {
         const double began = seconds();
         for (int i = 0; i < 8; i++)

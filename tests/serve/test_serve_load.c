@@ -1,5 +1,5 @@
-/* tests/serve/test_serve_load.c -- serve/: many clients at a time, some of which go, stall or send
- * what is malformed; limits; who may use the server; its start and its end. */
+/* tests/serve/test_serve_load.c -- serve/: many clients at a time, some of which disconnect, stall
+ * or send malformed requests; limits; access; start and stop. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,8 +21,8 @@ static void pause_ms(long ms)
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-/* An answer of all positions takes less than a second, and 100 seconds while this is set: it then
- * outlasts what the case waits for. */
+/* An answer of all positions takes less than a second, and 100 seconds while this is set: longer
+ * than the case waits. */
 static atomic_bool slow;
 
 /* Replaces the library's function, and calls it. */
@@ -111,7 +111,7 @@ static void ask_right(client *c, int prompt, bool stream)
     client_free(&r);
 }
 
-/* Goes without having read the answer. */
+/* Disconnects without reading the answer. */
 static void ask_and_go(const client *c, bool stream)
 {
     char *body = weft_format("{\"prompt\": \"Once\", " ENDLESS ", \"stream\": %s}",
@@ -176,10 +176,10 @@ static void clients_get_the_answers_that_they_get_alone(void)
     serve_stop(server, 5);
 }
 
-/* ---- clients that go or stall --------------------------------------------------------------- */
+/* ---- clients that disconnect or stall ------------------------------------------------------- */
 
-/* The only row is taken by a client that goes: during a stream, a plain request, and while it waits
- * for the row. */
+/* The client with the only row disconnects: during a stream, during a plain request, and while it
+ * waits for the row. */
 static void clients_that_go_free_their_rows(void)
 {
     serve_server *server = slow_server((serve_options){.rows = 1});
@@ -205,7 +205,8 @@ static void clients_that_go_free_their_rows(void)
     stop_server(server, 5);
 }
 
-/* A client that reads nothing is cut off by what waits for it, and others are served meanwhile. */
+/* A client that reads nothing is disconnected once too much waits for it, and others are served
+ * meanwhile. */
 static void clients_that_stall_stop_only_their_own_rows(void)
 {
     serve_server *server = slow_server((serve_options){.rows = 16, .unread = 64 << 10});
@@ -254,7 +255,8 @@ static void silent_streams_get_comments(void)
     stop_server(server, 5);
 }
 
-/* A request that waits for the only row until its time is over ends as the one before it. */
+/* A request that waits for the only row until its time limit ends like one that is being
+ * computed. */
 static void late_answers_end_with_what_they_have(void)
 {
     serve_server *server = client_server((serve_options){.rows = 1, .timeout = 0.2});
@@ -330,7 +332,7 @@ static int status_of(int s)
     return status;
 }
 
-/* Of a request that is sent again when it was cut off: a thread may have been late. */
+/* Sends a request again if it was cut off, since a thread may have been late. */
 static int status_in_time(int port, const char *headers, const char *body)
 {
     int status = 0;
@@ -339,8 +341,8 @@ static int status_in_time(int port, const char *headers, const char *body)
     return status;
 }
 
-/* Requests whose bodies come slowly: without a key, and with one. Neither keeps others out, the
- * former is answered before its body when that is long, and the latter is cut off. */
+/* Requests whose bodies come slowly: without a key, and with one. Neither blocks other clients. The
+ * former is answered before its body if that is long, and the latter is cut off. */
 static void slow_bodies_keep_nobody_out(void)
 {
     static const char *const keys[] = {"key"};
@@ -362,8 +364,8 @@ static void slow_bodies_keep_nobody_out(void)
     serve_stop(server, 1);
 }
 
-/* Clients that send a part of a request and go. Their connections are free at once, so that others
- * are served: those of the limit are used many times over. */
+/* Clients that send a part of a request and disconnect. Their connections are freed at once, so
+ * others are served: the number of clients is several times the limit. */
 static void clients_that_go_early_free_their_connections(void)
 {
     enum { GONE = 64 };
@@ -386,7 +388,7 @@ static void clients_that_go_early_free_their_connections(void)
     serve_stop(server, 1);
 }
 
-/* ---- who may use it ------------------------------------------------------------------------- */
+/* ---- access --------------------------------------------------------------------------------- */
 
 static int status_with(int at, const char *method, const char *path, const char *headers)
 {
@@ -483,8 +485,7 @@ static void requests_are_refused_while_the_model_loads(void)
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-/* Sequences that do not fit together are set back, and their answers are those that they get alone.
- */
+/* Sequences that do not fit together are set back, and get the same answers as alone. */
 static void few_pages_change_no_answer(void)
 {
     enum { N = 3 };
@@ -519,7 +520,7 @@ static void few_pages_change_no_answer(void)
     stop_server(server, 1);
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- stopping ------------------------------------------------------------------------------- */
 
 static void the_end_cancels_what_is_late(void)
 {

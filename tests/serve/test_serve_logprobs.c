@@ -125,7 +125,7 @@ static size_t bytes_of(const char *text, int n)
     return at;
 }
 
-/* The tokens of a text are where their offsets say, parts of characters excepted. */
+/* The offsets of tokens point to their texts, except for parts of characters. */
 static void check_offsets(json_object *logprobs, const char *text)
 {
     json_object *tokens = client_at(logprobs, "tokens"),
@@ -238,7 +238,7 @@ static void scored_prompts_come_in_streams_and_lists(void)
     weft_free(body);
 }
 
-/* Special tokens of a prompt are in its text, or take no room there; a prompt may fill the model's
+/* Special tokens of a prompt are in its text or have no text; a prompt may fill the model's
  * positions if nothing follows. */
 static void prompts_are_echoed_as_given(void)
 {
@@ -323,7 +323,8 @@ static void bodies_are_utf8(void)
     }
 }
 
-/* Bytes that are no character are U+FFFD in the text, and the tokens after them are in place. */
+/* Bytes that are not a character are U+FFFD in the text, and the tokens after them have the right
+ * offsets. */
 static void tokens_follow_invalid_bytes(void)
 {
     static const struct {
@@ -404,7 +405,7 @@ json_tokener *json_tokener_new_ex(int depth)
     return parsers >= 0 && parsers-- == 0 ? NULL : real(depth);
 }
 
-/* Lists that cannot be made are a failure, and not empty. */
+/* Lists that cannot be allocated are a failure, not empty. */
 static void log_probabilities_need_memory(void)
 {
     parsers = 0; /* that of the first list */

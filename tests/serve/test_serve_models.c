@@ -100,7 +100,7 @@ static void a_model_is_deleted_once(void)
 #define LOAD "/v1/load_lora_adapter"
 #define UNLOAD "/v1/unload_lora_adapter"
 
-/* A model that a client has unloaded is not there after a restart, unless it was loaded again. */
+/* A model that a client has unloaded is not served after a restart, unless it was loaded again. */
 static void unloaded_models_stay_unloaded(void)
 {
     char state[512];
@@ -214,7 +214,7 @@ static void jobs_of_another_model_are_not_used(void)
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* What a request could not save is as before after a restart, whether or not it was written: a job
+/* What a request could not save is unchanged after a restart, whether or not it was written: a job
  * that was not created, a model that was not unloaded or deleted. */
 static void what_was_not_saved_is_as_before(void)
 {
@@ -303,7 +303,7 @@ static void what_cannot_be_removed_stays(void)
          *record = weft_format("%s/files/%s.json", state, file),
          *path = weft_format("/v1/files/%s", file);
     CHECK(unlink(record) == 0);
-    CHECK_OK(weft_folder_make(record)); /* which unlink does not remove */
+    CHECK_OK(weft_folder_make(record)); /* a folder, which unlink does not remove */
     client_expect(port, "DELETE", path, NULL, 500, "cannot be removed");
     client_expect(port, "GET", path, NULL, 200, "b.jsonl");
     CHECK(rmdir(record) == 0);
@@ -386,7 +386,7 @@ static void ended_jobs_make_room(void)
     asked = (struct asked){.bytes = 0};
     char *file = jobs_upload(port, "a.jsonl", "{\"text\": \"a\"}\n"),
          *body = weft_format("{\"model\": \"storyteller\", \"training_file\": \"%s\"}", file);
-    disk_set(false, true); /* a job that is not stored takes no other's place */
+    disk_set(false, true); /* a job that is not stored replaces no other job */
     client_expect(port, "POST", JOBS, body, 500, "the disk is broken");
     disk_set(false, false);
     client_expect(port, "GET", JOBS "/ftjob-old1", NULL, 200, "failed");

@@ -1,4 +1,4 @@
-/* tests/serve/test_serve_no_memory.c -- serve/: answers when memory is short at any one place. */
+/* tests/serve/test_serve_no_memory.c -- serve/: answers when any one allocation fails. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ enum { APIS = sizeof apis / sizeof *apis };
 
 static client_reply ask(int port, int api)
 {
-    char body[512]; /* an allocation here is not the server's */
+    char body[512]; /* this allocation is not the server's */
     snprintf(body, sizeof body,
              "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"stream\": true, "
              "\"temperature\": 0, \"ignore_eos\": true, %s}",
@@ -31,7 +31,7 @@ static client_reply ask(int port, int api)
     return client_ask(port, "POST", apis[api].path, body);
 }
 
-/* What an answer says, without ids and times: the values of some members, in order. */
+/* The content of an answer without ids and times: the values of some members, in order. */
 static char *essence(const char *body)
 {
     static const char *const keys[] = {
@@ -50,7 +50,7 @@ static char *essence(const char *body)
     return out;
 }
 
-/* Each event of a stream is JSON, or its mark of the end. */
+/* Each event of a stream is JSON or the end mark. */
 static void check_events(char *body)
 {
     char *data = NULL;
@@ -62,7 +62,7 @@ static void check_events(char *body)
     }
 }
 
-/* An answer is whole, or it is an error, or the stream lacks its end. */
+/* An answer is complete, or an error, or the stream lacks its end. */
 static void check_answer(client_reply *r, int api, const char *whole, uint64_t nth)
 {
     const char *body = r->body != NULL ? r->body : "";
@@ -77,8 +77,8 @@ static void check_answer(client_reply *r, int api, const char *whole, uint64_t n
     weft_free(got);
 }
 
-/* Any allocation of a request may fail. Streams end with an error then, and not as if they were
- * complete, and the next request is answered. */
+/* Any allocation of a request may fail. Streams then end with an error, not like complete ones, and
+ * the next request is answered. */
 static void no_event_is_lost(void)
 {
     serve_server *server = client_server((serve_options){.rows = 2});

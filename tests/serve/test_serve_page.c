@@ -44,7 +44,7 @@ static void page_allows_only_its_own_script(void)
     serve_stop(server, 0);
 }
 
-/* Nothing of another site, and no text that becomes markup or a program. */
+/* No content of another site, and no text that becomes markup or a script. */
 static void page_has_no_dangerous_calls(const char *body)
 {
     static const char *const parts[] = {"innerHTML",      "outerHTML", "insertAdjacentHTML",

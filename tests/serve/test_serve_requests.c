@@ -1,5 +1,5 @@
-/* tests/serve/test_serve_requests.c -- what clients of other servers rely on: the assertions of
- * llama.cpp's server tests for routes that both have, in requests of our own. */
+/* tests/serve/test_serve_requests.c -- behavior that clients of other servers rely on: the
+ * assertions of llama.cpp's server tests for shared routes, in our own requests. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static int port(void)
     return shared != NULL ? serve_port(shared) : 0;
 }
 
-/* Asks, and checks the status; an error has a message. */
+/* Sends a request and checks the status; an error has a message. */
 static json_object *ask(const char *path, const char *body, int status)
 {
     json_object *root = client_json(port(), path, body, status);
@@ -206,7 +206,7 @@ static void formats_are_checked(void)
                         400));
 }
 
-/* What every event of a chat has: one id, the model, the role in the first one alone, log-
+/* Checks every event of a chat: one id, the model, the role in the first one alone, log-
  * probabilities beside their text, and nothing in the last one. */
 static void events_of_a_chat_are_consistent(void)
 {
@@ -361,7 +361,7 @@ static void seeds_choose_the_text(void)
         json_object_put(texts[i]);
 }
 
-/* Tokens with a bias of -100 do not come; without it they do. */
+/* Tokens with a bias of -100 are not drawn; without it they are. */
 static void biases_exclude_tokens(void)
 {
     json_object *plain =
@@ -422,7 +422,7 @@ static void answers_end_at_the_last_position(void)
     }
 }
 
-/* The same prompt again is there already, and /metrics counts that. */
+/* A repeated prompt comes from the prompt cache, and /metrics counts that. */
 static void repeated_prompts_are_cached(void)
 {
     static const char body[] = "{\"prompt\": \"A prompt that nobody else has asked for, ever. It "

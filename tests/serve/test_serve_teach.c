@@ -125,7 +125,7 @@ static void expect_adapter(const char *state, const char *id, const char *expect
     "--seed 5 --epochs 2 --batch-size 4 --lr 2e-3 --rank 4 --dropout 0.1 --targets "               \
     "q_proj,down_proj --save-every 5"
 
-/* Longer ones, of a number of epochs. */
+/* Longer jobs, with a number of epochs. */
 #define LONG_OPTIONS                                                                               \
     ", \"seed\": 5, \"hyperparameters\": {\"n_epochs\": %d, \"batch_size\": 4}, \"weft\": "        \
     "{\"rank\": 4, \"dropout\": 0.1, \"save_every\": 5}"
@@ -160,7 +160,7 @@ static void a_job_trains_what_weft_train_does_while_clients_are_answered(void)
     char *id = NULL;
     int answers = 0;
     json_object *job = NULL;
-    for (int i = 0; i < 5 && answers < 2; i++) { /* again where the job was over too soon */
+    for (int i = 0; i < 5 && answers < 2; i++) { /* repeated if the job ended too soon */
         weft_free(id);
         json_object_put(job);
         id = jobs_create(c.port, file, OPTIONS);
@@ -220,8 +220,8 @@ static bool record_has(const char *state, const char *id, const char *part)
     return has;
 }
 
-/* Creates a job, kills the server in its middle, and stops it once more. Returns the metrics at the
- * kill, which the caller frees as the id; NULL: the job was over before. */
+/* Creates a job, kills the server during it, and stops the restarted server once more. Returns the
+ * metrics at the kill, which the caller frees like the id; NULL: the job had already ended. */
 static char *kill_and_stop(const char *state, const char *data, int epochs, char **id)
 {
     static const char over[] = "\"status\":\"succeeded\"";
@@ -249,8 +249,7 @@ static char *kill_and_stop(const char *state, const char *data, int epochs, char
     return NULL;
 }
 
-/* Updates before the checkpoint are not made again. A job that was over too soon is followed by a
- * longer one. */
+/* Updates before the checkpoint are not repeated. If a job ended too soon, a longer one follows. */
 static void jobs_continue_after_kills_and_stops(void)
 {
     char state[600], name[32], *data = jobs_rows(48), *id = NULL, *before = NULL;
@@ -288,7 +287,7 @@ static void jobs_continue_after_kills_and_stops(void)
     weft_free(id);
 }
 
-/* A job trains beside an adapter that is served, whose answers stay what they are. */
+/* A job trains beside a served adapter, whose answers do not change. */
 static void jobs_train_beside_adapters(void)
 {
     const char *state = check_temporary("beside");
@@ -512,7 +511,7 @@ static void failures_name_the_line_and_jobs_can_be_cancelled(void)
     weft_free(used);
 }
 
-/* A batch that does not fit is not tried. */
+/* A batch that does not fit into memory is not tried. */
 static void jobs_that_need_too_much_memory_are_refused(void)
 {
     const char *state = check_temporary("large");
@@ -528,7 +527,7 @@ static void jobs_that_need_too_much_memory_are_refused(void)
     CHECK_CONTAINS(client_text(job, "error.message"), "a smaller batch_size");
     json_object_put(job);
     weft_free(id);
-    /* The micro-batch may be chosen. */
+    /* The micro-batch size can be set. */
     id = jobs_create(c.port, file,
                      ", \"hyperparameters\": {\"batch_size\": 200}, \"weft\": {\"steps\": 1}");
     job = jobs_await(c.port, id);
