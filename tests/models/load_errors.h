@@ -1,5 +1,5 @@
-/* tests/models/load_errors.h -- the rows of test_load_errors.c: what is broken, and the text that
- * the message must contain. */
+/* tests/models/load_errors.h -- the rows of test_load_errors.c: the change, and the text that the
+ * message must contain. */
 #define CONFIG "config.json"
 #define WEIGHTS "model.safetensors"
 #define INDEX "model.safetensors.index.json"

@@ -60,7 +60,7 @@ static void caches_grow_in_blocks(void)
     weft_cache_free(NULL);
 }
 
-/* append with an array for the offset leaves what update leaves. */
+/* append with an array for the offset has the same effect as update. */
 static void appending_is_updating(void)
 {
     weft_cache *cache = weft_cache_new();

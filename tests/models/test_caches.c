@@ -171,9 +171,9 @@ static void shared_fixtures_through_every_cache(void)
     CHECK_EQ_INT(done, 10);
 }
 
-/* ---- texts longer than what is remembered ---------------------------------------------------- */
+/* ---- texts longer than the cache ------------------------------------------------------------- */
 
-/* bool (TOKENS, TOKENS): the first `sinks` and the last, `context` in all. */
+/* bool (TOKENS, TOKENS): the first `sinks` tokens and the last ones, `context` in total. */
 static weft_array *sink_mask(int64_t context, int64_t sinks)
 {
     static bool seen[TOKENS][TOKENS];
@@ -204,9 +204,9 @@ static double through(setup *s, weft_array *ids, weft_array *expected, weft_cach
     return largest;
 }
 
-/* Windows of the fixtures are 8 tokens: what the mask leaves of the last ones is not narrower. The
- * order of sums differs: with other instruction sets and chunks, gemma4-wrapped is 1.0e-4 to 2.8e-4
- * off, gemma4-moe at most 1.01e-4, others less than 1e-4. */
+/* Windows of the fixtures are 8 tokens, not more than the mask leaves. The order of sums differs:
+ * with other instruction sets and chunks, gemma4-wrapped is 1.0e-4 to 2.8e-4 off, gemma4-moe at
+ * most 1.01e-4, others less than 1e-4. */
 static void a_rotating_cache_is_a_mask_over_the_text(void)
 {
     static const way of[] = {
@@ -264,7 +264,7 @@ static double relative_error(weft_array *logits, weft_array *expected)
     return weft_item(gap) / sqrt(weft_item(weft_var(expected, WEFT_ALL_AXES, 0, false)));
 }
 
-/* A router that chooses another expert makes another text of it. */
+/* A router that chooses another expert changes the text. */
 static bool has_experts(const char *family)
 {
     return strstr(family, "moe") || strcmp(family, "gemma4-wrapped") == 0;
@@ -273,7 +273,7 @@ static bool has_experts(const char *family)
 enum { WIDTHS = 3 };
 static const int widths[WIDTHS] = {16, 8, 4}; /* bits of keys and values */
 
-/* Of a family's logits against those through caches of floats; `worst` by experts and bits. */
+/* Compares a family's logits with those through caches of floats; `worst` by experts and bits. */
 static void cost(const char *family, setup *s, double worst[2][WIDTHS])
 {
     double error[WIDTHS] = {0};
@@ -330,7 +330,7 @@ static weft_model *make(const char *text)
     return model;
 }
 
-/* 2,000 tokens with 64 remembered, compiled and as graphs, floats and codes. */
+/* 2,000 tokens with caches of 64, compiled and as graphs, floats and codes. */
 static void memory_stays_flat_over_2000_tokens(void)
 {
     weft_model *model = make(endless);
@@ -350,7 +350,7 @@ static void memory_stays_flat_over_2000_tokens(void)
             CHECK_OK(weft_generator_next(g, &id, NULL));
             if (i != 99 && i != 1998)
                 continue;
-            CHECK_OK(weft_synchronize(weft_default_device())); /* the next step is under way */
+            CHECK_OK(weft_synchronize(weft_default_device())); /* the next step is in progress */
             if (i == 99)
                 early = weft_memory_active();
             else
@@ -366,7 +366,7 @@ static void memory_stays_flat_over_2000_tokens(void)
     weft_model_free(model);
 }
 
-/* What is remembered by default is reduced to what the memory limit leaves, and that is said. */
+/* The default length of a cache is reduced to the memory limit, which is logged. */
 static void the_default_fits_memory(void)
 {
     weft_model *model = make(endless);
@@ -405,7 +405,7 @@ static void the_default_fits_memory(void)
     weft_model_free(model);
 }
 
-/* Layers with a window hold their windows, those that borrow keys have no cache. */
+/* Layers with a window hold their windows; layers with the keys of others have no cache. */
 static void windows_are_all_that_their_layers_hold(void)
 {
     setup s;

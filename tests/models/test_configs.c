@@ -170,9 +170,9 @@ static void folders_that_are_not_read(void)
     weft_free(gguf);
 }
 
-/* Values that no model has, and messages. */
+/* Values that no model has, and the messages. */
 static const char *const wrong[][2] = {
-    /* zero would mean no scale, or other norms */
+    /* zero would mean no scale, or different norms */
     {"\"granite\",\"logits_scaling\":0", "logits_scaling: expected a positive number, got 0"},
     {"\"granite\",\"residual_multiplier\":-1", "residual_multiplier: expected a positive"},
     {"\"granitemoehybrid\",\"num_local_experts\":0,\"mamba_n_groups\":3",

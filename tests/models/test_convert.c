@@ -28,7 +28,7 @@ static const char *in(const char *folder, const char *file)
     return path;
 }
 
-/* Files whose names begin so; -1: there is no such folder. */
+/* The number of files whose names begin with the text; -1: there is no such folder. */
 static int count_files(const char *folder, const char *start)
 {
     DIR *d = opendir(folder);
@@ -59,7 +59,7 @@ static int64_t bits_of(weft_model *model, const char *path)
 #define UP0 "model.layers.0.mlp.up_proj.weight"
 #define EMBED "model.embed_tokens.weight"
 
-/* What is in the file is what quantizing the model's own matrix gives. */
+/* The codes in the file equal those of the model's matrix. */
 static void same_as_encoded(weft_model *model, weft_model *source, const char *path)
 {
     weft_scope_open();
@@ -116,7 +116,7 @@ static void formats(void)
     weft_model_free(source);
 }
 
-/* What chooses the experts stays as it is. */
+/* Routers are not quantized. */
 static void routers_stay_dense(void)
 {
     const weft_convert_options o = {.quantize = true, .format = {.bits = 8, .group_size = 32}};
@@ -189,7 +189,7 @@ static void shards(void)
     weft_model_free(b);
 }
 
-/* A checkpoint that is saved over one with another number of files leaves none of its files. */
+/* A checkpoint that replaces one with another number of files removes all of its files. */
 static void shards_of_an_earlier_checkpoint_are_removed(void)
 {
     static const int64_t limits[] = {200000, 400000, 1 << 30, 200000};
@@ -349,7 +349,7 @@ static void same_names(const char *checkpoint)
     weft_safetensors_close(b);
 }
 
-/* What transformers, vLLM and llama.cpp's converter need beside the numbers. */
+/* Members that transformers, vLLM and llama.cpp's converter need besides the numbers. */
 static void configurations_name_their_class(void)
 {
     static const char *const fixtures[][3] = {
@@ -376,12 +376,12 @@ static void configurations_name_their_class(void)
         json_object *cap = json_object_object_get(root, "final_logit_softcapping");
         CHECK(cap == NULL || json_object_is_type(cap, json_type_double)); /* its class checks it */
         json_object_put(root);
-        if (strcmp(fixtures[i][0], "ministral3") != 0) /* multimodal: only its text model is left */
+        if (strcmp(fixtures[i][0], "ministral3") != 0) /* multimodal: only its text model remains */
             same_names(check_fixture(folder));
     }
 }
 
-/* One end is an integer, several are a list without repeats. */
+/* One end token is an integer, several are a list without repeats. */
 static void eos_tokens_are_listed_once(void)
 {
     static const char *const files[] = {"config.json", "generation_config.json"};

@@ -103,7 +103,7 @@ static void hidden_states_are_the_reference(void)
     }
 }
 
-/* Two sequences in one row, each with positions of its own, are as two rows. */
+/* Two sequences in one row, each with its own positions, give the same as two rows. */
 static void packed_rows_are_separate_sequences(void)
 {
     int32_t positions[LENGTH], first[LENGTH];
@@ -209,7 +209,7 @@ static void embeddings_are_those_of_sentence_transformers(void)
     }
 }
 
-/* The largest of each dimension, of real tokens only. */
+/* Max pooling over real tokens only. */
 static void max_pooling_ignores_padding(void)
 {
     setup s;
@@ -298,7 +298,7 @@ static void gradients_of_padded_rows_are_those_of_rows_alone(void)
 
 /* ---- files, refusals ------------------------------------------------------------------------ */
 
-/* With the names of the checkpoint, and what the model does not use. */
+/* With the names of the checkpoint, and the tensors that the model does not use. */
 static void models_are_saved_as_they_were(void)
 {
     for (int i = 0; i < N_MODELS; i++) {

@@ -12,7 +12,7 @@
 
 enum { PROMPT = 12, TOTAL = 36, SHORT = 18 };
 
-/* How far texts go on: with check_few() a step takes long, and the later ones bring nothing new. */
+/* The length of texts: with check_few() a step takes long, and later steps test nothing new. */
 static int total(void)
 {
     return check_few() ? SHORT : TOTAL;
@@ -87,7 +87,7 @@ static const char *const families[] = {
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
-/* One family's model and what is expected of it. */
+/* One family's model and the expected results. */
 typedef struct setup {
     weft_model *model;
     weft_safetensors *reference;
@@ -122,8 +122,8 @@ static void close_family(setup *s)
 }
 
 /* Float32 logits against transformers. The order of sums and whether products are contracted depend
- * on the instruction set, the compiler's options and the device: gemma4-wrapped, the family that is
- * off most, is 3.4e-5 to 1.25e-4 off. */
+ * on the instruction set, the compiler's options and the device: gemma4-wrapped, the family with
+ * the largest differences, differs by 3.4e-5 to 1.25e-4. */
 static const double tolerance = 2e-4;
 
 static double largest_difference(weft_array *a, weft_array *b)
@@ -150,7 +150,7 @@ static void logits_are_the_reference(void)
     }
 }
 
-/* The token that `logits` (1, L, V) favour after the last position. */
+/* The most probable token after the last position of `logits` (1, L, V). */
 static int32_t favourite(weft_array *logits)
 {
     const int64_t L = weft_dim(logits, 1);
@@ -283,7 +283,7 @@ static void caches_end_where_the_factors_of_longrope_switch(void)
     close_family(&s);
 }
 
-/* After trimming, the same tokens again give the same logits; so for a batch of two. */
+/* After trimming, the same tokens give the same logits, also in a batch of two. */
 static void a_trimmed_cache_continues_from_where_it_is(void)
 {
     setup s;
@@ -331,7 +331,7 @@ static void bfloat16_is_near_the_reference(void)
     }
 }
 
-/* Codes and scales are read as they lie; the reference computed with what they decode to. */
+/* Codes and scales are read directly; the reference computed with the decoded values. */
 static void quantised_by_mlx(void)
 {
     static const char *const of[] = {"mlx-qwen3", "mlx-qwen3-moe"};
@@ -410,7 +410,7 @@ static void other_modalities_are_named(void)
     close_family(&s);
 }
 
-/* The stacks of experts' weights are adapted where they are named, one in each layer. */
+/* The stacks of experts' weights are adapted if they are named, one in each layer. */
 static void experts_take_adapters(void)
 {
     static const char *const experts[] = {"gate_proj"}, *const attention[] = {"q_proj", "o_proj"};
@@ -428,7 +428,7 @@ static void experts_take_adapters(void)
     }
 }
 
-/* Experts are saved as stacks, under MLX's names, and come back. */
+/* Experts are saved as stacks under MLX's names, and are loaded again. */
 static void experts_are_saved_and_loaded(void)
 {
     setup s;

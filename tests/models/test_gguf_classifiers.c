@@ -1,6 +1,6 @@
 /* tests/models/test_gguf_classifiers.c -- classifiers through GGUF files: logits, labels and keys,
- * and heads that files cannot have. encoders_against_llama_cpp.py compares the scores of llama.cpp.
- */
+ * and heads that files cannot store. encoders_against_llama_cpp.py compares the scores of
+ * llama.cpp. */
 #include <stdio.h>
 #include <string.h>
 
@@ -222,7 +222,7 @@ static void check_kept(const char *path, weft_array *row, head_form form)
     weft_model_free(loaded);
 }
 
-/* With labels of its own, the model is written with their head alone. */
+/* If the model has labels, only their head is written. */
 static void check_labelled(const char *path)
 {
     char again[256], folder[256];
@@ -245,7 +245,7 @@ static void check_labelled(const char *path)
     weft_model_free(loaded);
 }
 
-/* A reranker's head, or a regression's, has one row and no labels. It is not used, and kept. */
+/* A reranker's or regression head has one row and no labels. It is not used, but kept. */
 static void heads_with_one_row_are_kept(void)
 {
     char first[256], one[256];

@@ -14,7 +14,7 @@
 
 static const struct encoder {
     const char *name, *arch;
-    bool tokenizer; /* a file can have it */
+    bool tokenizer; /* a file can store it */
     bool whole;     /* no token is padding in the first text */
     weft_pooling pooling;
 } encoders[] = {
@@ -222,7 +222,7 @@ static void tokens_and_pooling_are_the_checkpoints(void)
     }
 }
 
-/* Linears with biases or activations, which settings have and the model has not. */
+/* Linears with biases or activations in the settings, which the model does not have. */
 static void other_linears_are_refused(void)
 {
     weft_model *model = fixture_model("embedder-gemma3");

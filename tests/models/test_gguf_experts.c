@@ -1,5 +1,5 @@
 /* tests/models/test_gguf_experts.c -- experts in the block types of GGUF files: multiplied directly
- * from the mapped file, with the same numbers as when decoded first. */
+ * from the mapped file, with the same results as when decoded first. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,7 +37,7 @@ static const char *const configs[] = {
 };
 enum { QWEN, MIXTRAL, GEMMA };
 
-/* Any blocks, whose scales are such that elements are below 4. */
+/* Random blocks, with scales such that elements are below 4. */
 static weft_array *blocks(const block_type *type, int64_t rows, int64_t width)
 {
     const weft_encoding *e = weft_encoding_find(type->name);
@@ -49,7 +49,7 @@ static weft_array *blocks(const block_type *type, int64_t rows, int64_t width)
     return weft_from_blocks(bytes, e, WEFT_FLOAT32, shape, weft_free, bytes);
 }
 
-/* What is in place of the file's experts. */
+/* The experts of a file. */
 typedef enum form { BLOCKS, DECODED, N_FORMS } form;
 
 /* Experts in blocks, or their floats, for what the tensor of that name is; `fused` replaces the
@@ -124,7 +124,7 @@ static double difference(weft_array *a, weft_array *b)
     return CHECK(scale > 0.01) ? d / scale : 1;
 }
 
-/* Loads the file in blocks: nothing of the experts is decoded, or even copied by the CPU. */
+/* Loads the file in blocks: experts are not decoded, and not copied by the CPU. */
 static weft_model *loaded(const char *path, bool fused, const block_type *type)
 {
     static const char *const places[] = {"mlp.switch_mlp", "experts.switch_glu"};
@@ -261,7 +261,7 @@ static void written_again(void)
     weft_model_free(model);
 }
 
-/* More matrices than run together, chosen by none, a few and many rows, in no order. */
+/* More matrices than are computed together, selected by none, a few and many rows, in no order. */
 static void many_matrices(void)
 {
     enum { MATRICES = 40, ROWS = 9, ITEMS = 200 };

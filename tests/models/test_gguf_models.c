@@ -123,8 +123,8 @@ static void float32_files(void)
 static void blocks_and_halves(void)
 {
     /* The largest of 25,600 differences, in random models of width 64, which feel rounding more
-     * than trained ones: a guard against wrong blocks, which are off by far more than each other
-     * type. */
+     * than trained ones: a guard against wrong blocks, whose differences are far larger than those
+     * of any type. */
     static const struct {
         const char *type;
         double limit;
@@ -185,8 +185,8 @@ static void halves_stay_in_blocks(void)
     weft_model_free(dense);
 }
 
-/* Tensors are made one after the other: there is never more than a few of them, though each is of
- * another type than the model's. */
+/* Tensors are converted one after the other: few of them exist at a time, although each has another
+ * type than the model's. */
 static void one_by_one(void)
 {
     char path[512];
@@ -263,7 +263,7 @@ static void what_is_refused(void)
     CHECK_STATUS(weft_model_load(path, NULL, &model), WEFT_UNSUPPORTED);
     CHECK_CONTAINS(weft_error_message(), "'t5' is unsupported (supported: ");
     CHECK_CONTAINS(weft_error_message(), ", gemma2, gemma3, gemma-embedding, gemma4, ");
-    /* A tensor of no known part, before others that are well. */
+    /* A tensor of no known part, before valid ones. */
     const weft_gguf_string llama = {"llama", 5};
     const weft_gguf_value known = {
         "general.architecture", WEFT_GGUF_STRING, false, 1, NULL, &llama};
@@ -495,7 +495,7 @@ static void mistrals_without_a_temperature(void)
             arrays[i] = weft_gguf_get_at(file, i);
         }
         snprintf(copy, sizeof copy, "%s", check_temporary("mistral3.gguf"));
-        for (int k = 0; k < 3; k++) { /* without a scale, with 0, with one that counts */
+        for (int k = 0; k < 3; k++) { /* without a scale, with 0, with a scale other than 0 */
             weft_model *model = NULL;
             values[n_values] = (weft_gguf_value){.key = "mistral3.attention.temperature_scale",
                                                  .type = WEFT_GGUF_FLOAT32,

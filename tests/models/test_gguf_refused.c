@@ -1,5 +1,5 @@
 /* tests/models/test_gguf_refused.c -- models that GGUF files cannot express, or that other programs
- * would read as something else, and uncommon ones that they can. */
+ * would misread, and uncommon ones that they can express. */
 #include <stdio.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ static const struct {
     {"\"seed_oss\"," LLAMA3, "this scaling of the rotary embedding"},
     {"\"olmo2\"," LLAMA3, "this scaling of the rotary embedding"},
     {"\"gemma2\"," LLAMA3, "this scaling of the rotary embedding"},
-    /* It computes these otherwise. */
+    /* It computes these differently. */
     {"\"gemma2\",\"final_logit_softcapping\":null", "logits without a cap"},
     {"\"gemma2\",\"attn_logit_softcapping\":null", "logits without a cap"},
     {"\"gemma2\",\"layer_types\":[\"full_attention\",\"full_attention\"]",
@@ -115,7 +115,7 @@ static weft_model *model_of(const char *more)
     return model;
 }
 
-/* What other programs would read otherwise than it is. */
+/* Models that other programs would read differently. */
 static void what_readers_misread_is_refused(void)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {

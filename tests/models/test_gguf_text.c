@@ -60,7 +60,7 @@ static void same_in_json(const char *file, const weft_tokenizer *source)
         check_tokenizer_json(folder, source);
 }
 
-/* A prompt of each, and which tokens have which part. */
+/* Compares a prompt of each, and the types of tokens. */
 static void same_chat(const char *folder, const char *file, const weft_tokenizer *a,
                       const weft_tokenizer *b)
 {
@@ -87,7 +87,7 @@ static void same_chat(const char *folder, const char *file, const weft_tokenizer
     weft_chat_free(y);
 }
 
-/* ---- the storyteller, which is always there -------------------------------------------------- */
+/* ---- the storyteller, which is always available ---------------------------------------------- */
 
 static const char *const texts[] = {
     "Once upon a time, there was a little girl.", "  two  spaces\n\n\tand a tab ",       "",
@@ -109,7 +109,7 @@ static void storyteller(void)
         }
         same_chat(folder, file, a, b);
         same_in_json(file, a);
-        /* Rows that no token has stay without one. */
+        /* Rows without a token stay without one. */
         CHECK_EQ_INT(weft_tokenizer_vocab_size(b), 4096);
     }
     weft_tokenizer_free(a);
@@ -148,7 +148,7 @@ static void ends_and_copies(void)
     weft_model_free(model);
 }
 
-/* ---- what GGUF has no words for -------------------------------------------------------------- */
+/* ---- tokenizers that GGUF cannot express ----------------------------------------------------- */
 
 #define TOKENIZER(model, rest)                                                                     \
     "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]" model \
@@ -206,7 +206,7 @@ static void what_is_refused(void)
     weft_config_free(config);
 }
 
-/* ---- real ones ------------------------------------------------------------------------------- */
+/* ---- real tokenizers ------------------------------------------------------------------------- */
 
 static void compare_real(const char *name, int rows)
 {

@@ -1,5 +1,5 @@
-/* tests/models/test_gpt_oss.c -- experts with alternating gates and ups: MXFP4 blocks as they are
- * published, and every form in which such a model is saved. */
+/* tests/models/test_gpt_oss.c -- experts with alternating gates and ups: published MXFP4 blocks,
+ * and every form in which such a model is saved. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

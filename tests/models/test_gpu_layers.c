@@ -43,7 +43,7 @@ static weft_model *load(const char *name, weft_device *device, part p)
     return model;
 }
 
-/* ---- what is where -------------------------------------------------------------------------- */
+/* ---- devices of parameters and caches ------------------------------------------------------- */
 
 typedef struct expected {
     weft_device *device;
@@ -52,7 +52,7 @@ typedef struct expected {
     int n;
 } expected;
 
-/* As the contract says it, in other words than the code. */
+/* An independent implementation of the contract. */
 static weft_device *place_of(const expected *e, const char *path)
 {
     const int64_t n = e->part.gpu_layers;
@@ -143,7 +143,7 @@ static double logits_difference(weft_model *a, weft_model *b)
     return most;
 }
 
-/* Whatever the thread's default device is. */
+/* For every default device of the thread. */
 static void logits_are_those_of_one_device(void)
 {
     static const char *const families[] = {"llama", "llama-bias", "mistral", "qwen2", "qwen3"};
@@ -283,8 +283,8 @@ static void training_takes_the_same_way(void)
     }
 }
 
-/* Where the weights are kept changes no bit, and what a checkpoint computes again is not kept
- * either: an evaluation holds the copies of one layer at a time. */
+/* Results do not depend on where the weights are stored. Checkpoints do not keep copies either: an
+ * evaluation holds the copies of one layer at a time. */
 static void streamed_weights_give_the_same_bits(void)
 {
     const weft_trainer_options o = {.checkpoint = true, .clip = 0.5};
@@ -301,7 +301,7 @@ static void streamed_weights_give_the_same_bits(void)
     }
 }
 
-/* What a run on two devices saved is a PEFT adapter as any other. */
+/* The adapter that a run on two devices saved is an ordinary PEFT adapter. */
 static void a_saved_adapter_loads_anywhere(void)
 {
     char folder[512];

@@ -89,7 +89,7 @@ static void what_was_read_is_forgotten_as_a_whole(void)
     for (int i = 0; i < 4; i++)
         CHECK_OK(weft_cache_trim(caches[i], 10));
     CHECK_CLOSE(apart(weft_model_forward(model, tokens, &call), first), 0, 0);
-    /* Keys and values have no place in such a cache, nor do states in another. */
+    /* Such a cache cannot hold keys and values, and other caches cannot hold states. */
     weft_array *k = weft_zeros(WEFT_DIMS(1, 1, 2, 16), WEFT_FLOAT32);
     CHECK(!weft_ok(weft_cache_update(caches[0], k, k).keys));
     weft_cache *others[4] = {weft_cache_new(), caches[1], caches[2], caches[3]};
@@ -164,7 +164,7 @@ static void texts_of_a_batch_are_their_own(const char *family)
         requests[i] = (weft_generate_request){.prompt = prompts[i], .options = &o};
     }
     CHECK_OK(weft_generate_batch(model, NULL, requests, 3, NULL, NULL, NULL, rows));
-    /* Padded on the right, in pieces: what stands behind a text changes nothing in it. */
+    /* Padded on the right, in pieces: padding does not change a text's results. */
     const weft_classify_options pieces = {.batch.tokens = 16};
     CHECK_OK(weft_classify(model, prompts, 3, &pieces, classes));
     for (int i = 0; i < 3; i++) {
@@ -191,9 +191,10 @@ static void texts_of_batches_are_their_own(void)
     texts_of_a_batch_are_their_own("minicpm3");
 }
 
-/* ---- what was read before ------------------------------------------------------------------- */
+/* ---- the prompt cache ----------------------------------------------------------------------- */
 
-/* An entry serves what goes on from its end, also after a file; nothing that leaves it before. */
+/* An entry serves prompts that continue from its end, also after saving and loading, and none that
+ * differ earlier. */
 static void whole_beginnings_of(const char *family)
 {
     weft_model *model = fixture_model(family);
@@ -357,8 +358,8 @@ static double length_of(weft_array *x)
     return sqrt(weft_item(weft_sum(weft_square(x), WEFT_ALL_AXES, false)));
 }
 
-/* Up the gradient of each parameter, those of gated delta nets among them, the loss rises by its
- * length, but for what float32 leaves of differences. */
+/* A step along the gradient of each parameter, including those of gated delta nets, raises the loss
+ * by the gradient's norm, up to float32 rounding. */
 static void parameters_learn(const char *family)
 {
     weft_model *model = fixture_model(family);

@@ -42,7 +42,7 @@ static double difference(weft_safetensors *golden, const char *name, int64_t lay
     return weft_item(weft_max(gap, WEFT_ALL_AXES, false));
 }
 
-/* A layer that borrows has no keys in the reference: it has its source's. */
+/* A layer that uses another layer's keys has none in the reference: it has those of its source. */
 static void compare_layer(weft_safetensors *golden, const char *name, const weft_inspection *x,
                           int64_t i)
 {
@@ -116,7 +116,7 @@ static void shared_keys_are_of_their_source(void)
     weft_safetensors_close(golden);
 }
 
-/* The file has what is in memory, and says of what it is. */
+/* The file has the arrays in memory and the model's metadata. */
 static void a_file_has_it_all(void)
 {
     const char *path = check_temporary("attention.safetensors");
@@ -164,7 +164,7 @@ static void bad_prompts_are_refused(void)
     weft_model_free(model);
 }
 
-/* Keys of a record hold what a cache brought too. */
+/* Keys of a record include those of a cache. */
 static void records_hold_all_that_is_attended_to(void)
 {
     weft_model *model = fixture_model("qwen3");
@@ -302,7 +302,7 @@ static void encoders_and_hybrids_have_weights(void)
     weft_safetensors_close(golden);
 }
 
-/* Of layers that are not asked for the weights are not computed. */
+/* Weights of layers that are not requested are not computed. */
 static void chosen_layers_have_weights(void)
 {
     weft_model *model = fixture_model("llama");

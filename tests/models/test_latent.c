@@ -299,7 +299,7 @@ static void the_ways_of_computing_agree(void)
     }
 }
 
-/* What two prompts have in common is read once, also from a file. */
+/* The common beginning of two prompts is computed once, also after loading from a file. */
 static void prompt_caches(void)
 {
     weft_model *model = fixture_model("glm4-moe-lite");

@@ -86,7 +86,7 @@ static const char *unknown(const char *model, const change *c, char type[64])
     return folder;
 }
 
-/* Families whose trees and keys are equal for these models: a model's own, and the one that is
+/* Families whose trees and keys are equal for these models: the model's family, and the one that is
  * found. */
 static const char *const equals[][2] = {
     {"mistral", "llama"},      {"mistral3", "llama"},

@@ -8,7 +8,7 @@
 #include "tests/check.h"
 #include "weft/weft.h"
 
-/* ---- sound checkpoints ---------------------------------------------------------------------- */
+/* ---- valid checkpoints ---------------------------------------------------------------------- */
 
 static const char tiny[] =
     "{\"model_type\":\"llama\",\"vocab_size\":20,\"hidden_size\":32,\"intermediate_size\":64,"
@@ -132,7 +132,7 @@ static void make_base(base b, const char *folder)
     weft_model_free(model);
 }
 
-/* ---- what is done to them ------------------------------------------------------------------- */
+/* ---- changes -------------------------------------------------------------------------------- */
 
 typedef enum act {
     NOTHING,
@@ -143,7 +143,7 @@ typedef enum act {
     REPLACE, /* the first `text` of `file` by `by`, of any length */
     POKE,    /* the byte at n of `file` becomes by[0] */
     BEHIND,  /* the same for the byte n behind the first `text` */
-    LINK,    /* `file` becomes a link to itself, which nobody can open, root neither */
+    LINK,    /* `file` becomes a link to itself, which even root cannot open */
     COPY,    /* `file` also as `text` */
     DROP,    /* the tensor `text` of `file` */
     RESHAPE  /* that tensor becomes zeros (3, 5) */
@@ -258,7 +258,7 @@ typedef struct trouble {
     const char *parts[4]; /* of the message */
 } trouble;
 
-/* A row leaves out what its step has no use for. */
+/* Members that a step does not use are omitted. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #include "tests/models/load_errors.h"
 

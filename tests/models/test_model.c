@@ -94,7 +94,7 @@ static void the_ids_that_end_are_of_both_files(void)
     CHECK_CONTAINS(weft_error_message(), "generation_config.json: eos_token_id");
 }
 
-/* ---- other people's names ------------------------------------------------------------------- */
+/* ---- other names ---------------------------------------------------------------------------- */
 
 static bool wrap(void *context, const char *name, char *out, size_t size)
 {
@@ -155,7 +155,7 @@ static void prefixes_and_towers_are_passed_over(void)
     weft_model_free(a);
 }
 
-/* ---- what is wrong -------------------------------------------------------------------------- */
+/* ---- malformed checkpoints ------------------------------------------------------------------ */
 
 static void load_refused(const char *folder, weft_status status, const char *part)
 {
@@ -288,7 +288,7 @@ static void the_end_of_texts_comes_from_the_tokenizer(void)
     weft_model_free(model);
 }
 
-/* A head that the configuration ties to the embedding is left out, and said to be. */
+/* A head that the configuration ties to the embedding is left out, which is logged. */
 static void a_tied_head_of_its_own_is_named(void)
 {
     static const char start[] = "{\"model_type\":\"llama\",\"vocab_size\":20,\"hidden_size\":32,"
@@ -419,7 +419,7 @@ static void tokens_of_a_wrong_kind(void)
     weft_model_free(m);
 }
 
-/* ---- what the weights tell ------------------------------------------------------------------ */
+/* ---- configurations derived from weights ---------------------------------------------------- */
 
 static void the_weights_tell_the_family(void)
 {
@@ -552,7 +552,7 @@ static void a_program_adds_a_family(void)
 
 /* ---- quantized as they are loaded ----------------------------------------------------------- */
 
-/* Never held: the model as it was. The values are those of a model that is quantized later. */
+/* The unquantized model is never held. The values are those of a model that is quantized later. */
 static void quantized_weights_are_made_one_by_one(void)
 {
     static const char text[] =

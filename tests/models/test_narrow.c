@@ -112,7 +112,7 @@ static void routers_choose_as_in_transformers(void)
     }
 }
 
-/* Casts, and loading in 16 bits, leave the parameters of routers as the file has them. */
+/* Casts and loading in 16 bits keep the dtype of routers' parameters in the file. */
 static void routers_stay_in_float32(void)
 {
     static const char *const paths[] = {"model.layers.1.mlp.gate.weight",

@@ -96,7 +96,7 @@ static void every_allocation_fails_once(void)
         weft_memory_fail_at(0);
         weft_scope_close(NULL);
     }
-    /* Few may be survived: what the file system's cache or a fallback makes up for. */
+    /* Few failures may be survived: those with a fallback. */
     CHECK(failures > (int)count * 9 / 10);
     CHECK_OK(use(folder, saved));
     weft_scope_close(NULL);

@@ -28,7 +28,7 @@ static void write_text(int32_t *ids, int seed, int same)
         ids[i] = 5 + (i * 7 + (i < same ? 0 : seed * 11)) % 80;
 }
 
-/* MORE tokens after n ids; how many of these came out of the cache. */
+/* Generates MORE tokens after n ids; returns how many ids came from the cache. */
 static int64_t generate(weft_model *model, weft_prompt_cache *cache, const int32_t *ids, int n,
                         const weft_cache_options *options, int32_t *out)
 {
@@ -73,7 +73,7 @@ static void the_same_tokens_with_less_work(void)
         good &= same_as_without(model, cache, ids, PROMPT, &whole, PROMPT - 1);
         CHECK(generate(model, NULL, ids, PROMPT, &whole, ids + PROMPT) == 0);
         memcpy(ids + PROMPT + MORE, other, 5 * sizeof *ids);
-        /* The last token was given, but nothing was computed from it. */
+        /* The last token was returned, but not computed. */
         good &= same_as_without(model, cache, ids, PROMPT + MORE + 5, &whole, PROMPT + MORE - 1);
         good &= same_as_without(model, cache, other, PROMPT, &whole, 20);
         good &= same_as_without(model, cache, other, 20, &whole, 19);
@@ -90,7 +90,7 @@ static void the_same_tokens_with_less_work(void)
     }
 }
 
-/* What windows have forgotten is not served; what goes on from the end is. */
+/* Tokens that left the windows are not served; a continuation from the end is. */
 static void wrapped_rings_serve_continuations(void)
 {
     weft_model *model = fixture_model("mistral"); /* windows of 8 */
@@ -101,11 +101,11 @@ static void wrapped_rings_serve_continuations(void)
     write_text(ids, 0, PROMPT);
     write_text(other, 1, 20);
     same_as_without(model, cache, ids, PROMPT, NULL, 0);
-    same_as_without(model, cache, other, PROMPT, NULL, 0); /* 20 tokens are alike, and gone */
+    same_as_without(model, cache, other, PROMPT, NULL, 0); /* 20 equal tokens, no longer held */
     CHECK(generate(model, NULL, ids, PROMPT, NULL, ids + PROMPT) == 0);
     memcpy(ids + PROMPT + MORE, other, 5 * sizeof *ids);
     same_as_without(model, cache, ids, PROMPT + MORE + 5, NULL, PROMPT + MORE - 1);
-    /* Options are part of what an entry is. */
+    /* Options are part of an entry's key. */
     same_as_without(model, cache, ids, PROMPT, &(weft_cache_options){.kv_bits = 8}, 0);
     same_as_without(model, cache, ids, PROMPT, &(weft_cache_options){.max_context = 16}, 0);
     weft_prompt_cache_free(cache);
@@ -307,7 +307,7 @@ static void files_of_others_are_refused(void)
     weft_model_free(other);
 }
 
-/* One array of the file changed at a time; none of it is taken, or all of it is sound. */
+/* One array of the file changed at a time: the file is refused, or all of it is valid. */
 static void files_that_do_not_fit_are_refused(void)
 {
     weft_model *model = fixture_model("llama");

@@ -58,7 +58,7 @@ static json_object *member(json_object *object, const char *name)
     return value;
 }
 
-/* What the other programs computed for a model; NULL when the reference cannot be read. */
+/* The other programs' results for a model; NULL when the reference cannot be read. */
 static json_object *expected(const char *name)
 {
     if (reference.root == NULL &&

@@ -18,7 +18,7 @@ typedef struct kind {
     int64_t keep, sinks;
 } kind;
 
-/* What the options mean, said again in other words: the last keep - sinks tokens and the sinks. */
+/* An independent implementation of the options: the last keep - sinks tokens and the sinks. */
 static const kind kinds[] = {
     {"growing", {.max_context = -1}, 0, TEXT, 0},
     {"window", {.max_context = -1}, 7, 7, 0},
@@ -66,7 +66,7 @@ static float number(void)
     return (float)draw(2001) / 500.0f - 2.0f;
 }
 
-/* L new tokens; trimmed ones come back as others. */
+/* Appends L new tokens; trimmed ones are replaced by different ones. */
 static void put_tokens(text *t, int64_t L)
 {
     for (int64_t p = t->n; p < t->n + L; p++) {
@@ -83,7 +83,7 @@ static weft_array *part(float x[B][TEXT][HK][D], int64_t from, int64_t to)
     return weft_contiguous(weft_slice_axis(all, 1, from, to));
 }
 
-/* What codes of so many bits keep of n numbers, which share a step. */
+/* Rounds n numbers, which share a step, to codes of so many bits. */
 static void round_group(float *x, int n, int bits)
 {
     float low = x[0], high = x[0];
@@ -190,7 +190,7 @@ static void forget(weft_cache *cache, text *t, int64_t n)
     CHECK_EQ_INT(weft_cache_offset(cache), t->n);
 }
 
-/* Whether so many tokens may be appended at a time: where the ring may turn, few. */
+/* Whether so many tokens may be appended at a time: only few if the ring may wrap. */
 static bool appends(weft_cache *cache, const kind *k, int64_t L)
 {
     const int64_t end = (weft_cache_offset(cache) + L + 255) / 256 * 256;
@@ -230,7 +230,7 @@ static void any_order_of_calls_shows_what_the_mask_says(void)
     }
 }
 
-/* Room is the text's until that is as long as what is kept. */
+/* The room is that of the text until the text is longer than the kept part. */
 static void rings_stop_growing(void)
 {
     static text t;
@@ -265,7 +265,7 @@ static void what_was_asked_for_can_be_trimmed(void)
     }
 }
 
-/* A copy goes its own way. */
+/* A copy is independent. */
 static void copies_are_apart(void)
 {
     static text a, b;

@@ -72,14 +72,14 @@ static void lists_of_names_are_read(void)
         CHECK_STATUS(weft_devices_get(wrong[i], out, 2, &n), WEFT_DEVICE);
 }
 
-/* ---- what is where -------------------------------------------------------------------------- */
+/* ---- devices of parameters and caches ------------------------------------------------------- */
 
 typedef struct expected {
     weft_device *first, *last;
     int n;
 } expected;
 
-/* Of models with two layers: as the contract says it, in other words than the code. */
+/* Of models with two layers: an independent implementation of the contract. */
 static weft_status check_place(void *context, const weft_nn_item *item)
 {
     expected *e = context;
@@ -430,12 +430,12 @@ static void compiled_updates_take_the_same_way(void)
 /* ---- micro-batches at the same time ---------------------------------------------------------- */
 
 static struct {
-    weft_device *fails; /* where additions fail; NULL: nowhere */
+    weft_device *fails; /* the device on which additions fail; NULL: none */
     atomic_int running[2], together;
     int moments; /* that an addition waits for one on the other device */
 } watch;
 
-/* An addition waits until one on the other device has begun, or for some moments. */
+/* An addition waits until one on the other device has begun, or for a limited time. */
 static weft_status look(weft_device *device)
 {
     const int own = device == weft_device_get("hidden:1");

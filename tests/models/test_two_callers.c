@@ -26,7 +26,7 @@ static void *call(void *argument)
     return NULL;
 }
 
-/* What each gives beside others is what it gives alone. */
+/* Concurrent generations give the same results as single ones. */
 static void beside_each_other(weft_model *model, const weft_generate_options *options)
 {
     caller alone[CALLERS] = {0}, together[CALLERS];
@@ -37,7 +37,7 @@ static void beside_each_other(weft_model *model, const weft_generate_options *op
             alone[i].prompt[k] = 7 * i + 11 * k + 3;
     }
     memcpy(together, alone, sizeof together);
-    for (int time = 0; time < TIMES; time++) { /* first together: nothing is there yet */
+    for (int time = 0; time < TIMES; time++) { /* first together: nothing is initialized yet */
         pthread_t threads[CALLERS];
         for (int i = 0; i < CALLERS; i++)
             CHECK_EQ_INT(pthread_create(&threads[i], NULL, call, &together[i]), 0);

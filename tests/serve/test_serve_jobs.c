@@ -194,8 +194,8 @@ static void a_slow_disk_stops_no_answers(void)
     serve_stop(server, 0);
 }
 
-/* While a job does not compute, the memory limit excludes what it has reserved but does not
- * hold. */
+/* While a job does not compute, the memory limit keeps free what it has reserved but not
+ * allocated. */
 static void reserved_memory_is_kept_free(void)
 {
     serve_server *server = open_server(check_temporary("reserved"), NULL);
