@@ -136,7 +136,7 @@ END { finish(); if (count < 20) print "docs/questions.md: " count " questions, a
     docs/questions.md >>"$problems"
 
 # Messages: the code spans in the first column, in parts between "..." and single capitals, each of
-# which stands in a source. Strings that are broken over lines are joined.
+# which is in a source. Strings that are broken over lines are joined.
 # shellcheck disable=SC2046
 find $(cat tools/folders.txt) \( -name '*.c' -o -name '*.h' -o -name '*.sh' \) \
     -not -path 'tests/*' -print0 | xargs -0 cat | tr '\n' ' ' |

@@ -67,7 +67,7 @@ start() {
 # is every test but the fuzz targets, "sanitized" every test but the long ones of Vulkan, which take
 # minutes in software with sanitizers and run there with --all), those in the group `long` first, so
 # that none is left alone at the end. Without --all, a suite in a group GROUP=CASES runs these cases
-# (a filter of tests/check.c). PREFIX stands before each command. Follow it by `wait`.
+# (a filter of tests/check.c). PREFIX is put before each command. Follow it by `wait`.
 run() {
     local label=$1 folder=$2 group=$3 turn name groups program arguments cases
     shift 3

@@ -45,7 +45,7 @@ for ((i = 1; i <= count; i++)); do
     fi
     awk -v where="$where" -v source="$source" '
     function trim(line) { sub(/^[ \t]+/, "", line); sub(/[ \t]+$/, "", line); return line }
-    # The first line at or after `from` where lines a to b - 1 of the block stand; 0: nowhere.
+    # The first line at or after `from` where lines a to b - 1 of the block occur; 0: none.
     function find(from, a, b,    i, k) {
         for (i = from; i <= lines; i++) {
             for (k = 0; a + k < b && text[i + k] == quoted[a + k]; k++) { }
@@ -70,7 +70,7 @@ for ((i = 1; i <= count; i++)); do
     }' "$block" "$source"
 done >>"$problems"
 
-# Names. One that ends in "_" stands for many.
+# Names. One that ends in "_" matches many.
 sources=$(mktemp "$problems.XXXX")
 find . -name '*.[ch]' -not -path './build*' -print0 |
     xargs -0 grep -ohE '\bweft_[a-z0-9_]+' | sort -u >"$sources"

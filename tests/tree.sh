@@ -36,7 +36,7 @@ xargs -n 1 dirname <"$problems.files" | sort -u | while read -r folder; do
         '/^- `/ && named[$2]++ == 1 { print readme ": names twice: " $2 }' "$readme"
 done >>"$problems"
 
-# Lengths. A function's body stands between braces in the first column.
+# Lengths. A function's body is between braces in the first column.
 xargs awk '
 FNR == 1 { if (previous != "" && lines > 600) print previous ": " lines " lines"
     previous = FILENAME; start = 0 }

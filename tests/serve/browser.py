@@ -162,7 +162,7 @@ def jobs(b, folder):
         b.shot(folder, "jobs-%d" % width)
         if width == 390:
             no_scroll_sideways(b)
-    # The server fails twice: the page goes on. Then nothing is asked for, since the job has ended.
+    # The server fails twice: the page continues. Then nothing is requested, since the job has ended.
     b.run("""window.asked = [], window.plain = window.fetch, window.fail = 2;
         window.fetch = (path, ...rest) => {
             asked.push([path, performance.now()]);
