@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,6 +248,13 @@ static weft_status check_index(const weft_backend *backend, int index)
                            index, count);
 }
 
+static atomic_int n_queueing; /* open devices that queue work; none is closed */
+
+bool weft__several_queue(void)
+{
+    return atomic_load_explicit(&n_queueing, memory_order_relaxed) > 1;
+}
+
 static weft_device *open_device(const weft_backend *backend, int index)
 {
     if (check_index(backend, index) != WEFT_OK) {
@@ -277,6 +285,7 @@ static weft_device *open_device(const weft_backend *backend, int index)
     }
     d->next = registry.devices;
     registry.devices = d;
+    atomic_fetch_add(&n_queueing, backend->mark != NULL);
     return d;
 }
 

@@ -38,6 +38,9 @@ struct weft_device {
 /* The rows for an op, best first: *n of them. Called under the evaluation lock. */
 const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_op *op, int *n);
 
+/* Whether several of the open devices queue work (weft_backend.mark). */
+bool weft__several_queue(void);
+
 /* Defined in backends/registry.c: the backends of this build; the first is the default. */
 extern const weft_backend *const weft__backends[];
 extern const int weft__backend_count;

@@ -325,6 +325,9 @@ bool weft__steps_cross(const weft__step *first)
 {
     const weft_device *one = NULL;
     bool several = false, profiled = false;
+    if (!weft__several_queue()) { /* without a walk over the steps */
+        return false;
+    }
     for (const weft__step *s = first; s; s = s->next) {
         const weft_device *used[] = {s->device, s->call.device};
         for (int i = 0; i < 2; i++) {
