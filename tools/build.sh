@@ -13,8 +13,7 @@ shift 2
 # The system's meson and ninja take precedence over others in the PATH.
 PATH=/usr/bin:$PATH
 # ccache fails where it cannot write, such as in a home that does not exist.
-if command -v ccache >/dev/null; then
-    cache=$(ccache -k cache_dir)
+if cache=$(ccache -k cache_dir 2>/dev/null); then
     { mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ]; } || export CCACHE_DISABLE=1
 fi
 werror=$([ "${WEFT_WERROR:-0}" = 1 ] && echo true || echo false)
