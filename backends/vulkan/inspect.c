@@ -301,7 +301,7 @@ static json_object *try_tiles(weft_device *device)
         json_object_array_add(all, try_tile(device, NULL, dtypes[i], false));
         for (int t = 0; t < n && weft__vulkan_core_shape_of(cores, dtypes[i]); t++) {
             const bool by_column = tiles[t].a_by_row || tiles[t].b_by_column;
-            if (weft__product_tile_runs(&tiles[t], dtypes[i], !by_column, cores)) {
+            if (weft__product_tile_runs(&tiles[t], dtypes[i], !by_column, !by_column, cores)) {
                 json_object_array_add(all, try_tile(device, &tiles[t], dtypes[i], by_column));
             }
         }

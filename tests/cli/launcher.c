@@ -18,11 +18,6 @@ static const char settings[] = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_
                                "OMPI_MCA_mpi_yield_when_idle=1 WEFT_THREADS=1 "
                                "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0";
 
-const char *launcher_model(void)
-{
-    return check_source("examples/storyteller");
-}
-
 const char *launcher_data(void)
 {
     static char text[9000];
@@ -41,13 +36,13 @@ const char *launcher_command(int n, const char *arguments)
     char *command = commands[next++ % 4];
     if (n == 0)
         snprintf(command, sizeof commands[0], "env %s %s train %s %s", settings,
-                 check_built("cli/weft"), launcher_model(), arguments);
+                 check_built("cli/weft"), model(), arguments);
     else
         snprintf(command, sizeof commands[0],
                  "env %s timeout 400 mpirun -n %d sh -c 'R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; "
                  "echo $$ >%s.$R; echo $PPID >%s.launcher; exec %s train %s %s'",
                  settings, n, check_temporary("pid"), check_temporary("pid"),
-                 check_built("cli/weft"), launcher_model(), arguments);
+                 check_built("cli/weft"), model(), arguments);
     return command;
 }
 

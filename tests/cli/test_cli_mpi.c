@@ -496,7 +496,7 @@ static void ranks_distill_as_one_process(void)
                 launch(2 * k,
                        "--data %s --objective distill %s %s --steps 3 --length 48 --accumulate 2 "
                        "--batch-size 2 --lr 2e-4 --overwrite --val-split 0.1 --out %s",
-                       launcher_data(), given, launcher_model(), out[k]);
+                       launcher_data(), given, model(), out[k]);
             if (!CHECK_EQ_INT(o.code, 0))
                 printf("%s\n", o.err);
         }

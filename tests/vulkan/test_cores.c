@@ -250,9 +250,7 @@ static void products_by_tile(const core_tile *tile, weft_dtype dtype)
              tile->down, tile->across, tile->split);
     weft__product_force_core_tile(tile);
     for (int turned = 0; turned < 4; turned++) {
-        if ((tile->a_by_row && !(turned & 1)) || (tile->b_by_column && turned >> 1) ||
-            !weft__product_tile_runs(tile, dtype, !tile->a_by_row && !tile->b_by_column,
-                                     &d->physical.cores))
+        if (!weft__product_tile_runs(tile, dtype, !(turned & 1), turned >> 1, &d->physical.cores))
             continue;
         product p = {.batches = 1,
                      .M = 384,

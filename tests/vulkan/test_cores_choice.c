@@ -336,7 +336,7 @@ static void devices_in_use_have_tiles(void)
             for (int t = 0; t < n && weft__vulkan_core_shape_of(&cores, dtypes[d]); t++)
                 for (int by_term = 0; by_term < 2; by_term++)
                     run[by_term][tiles[t].split > 1] +=
-                        weft__product_tile_runs(&tiles[t], dtypes[d], by_term, &cores);
+                        weft__product_tile_runs(&tiles[t], dtypes[d], by_term, by_term, &cores);
             if (!weft__vulkan_core_shape_of(&cores, dtypes[d]) || devices[i].facts.software)
                 continue;
             for (int by_term = 0; by_term < 2; by_term++)

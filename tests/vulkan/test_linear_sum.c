@@ -167,6 +167,15 @@ static bool in_software(void)
     return strstr(weft_device_description(weft_device_get("vulkan")), "in software") != NULL;
 }
 
+/* Whether the device can run the tile for these layouts. */
+static bool runs(const core_tile *tile, const sum *s)
+{
+    const weft__vulkan_device *d = weft_device_state(weft_device_get("vulkan"));
+    const weft__vulkan_cores *cores = &d->physical.cores;
+    return weft__vulkan_core_shape_of(cores, s->dtype) &&
+           weft__product_tile_runs(tile, s->dtype, true, !s->transposed, cores);
+}
+
 static void sums_by_every_tile(void)
 {
     static const sum sums[] = {{.rows = 384, .columns = 768, .terms = {192, 16}},
@@ -186,7 +195,7 @@ static void sums_by_every_tile(void)
             sum s = sums[k & 1];
             s.transposed = k & 2;
             s.dtype = dtypes[1 + (k >> 2)];
-            if (!tiles[i].a_by_row && (s.transposed || !tiles[i].b_by_column))
+            if (runs(&tiles[i], &s))
                 check_sum(&s);
         }
     }

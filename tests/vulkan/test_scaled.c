@@ -39,8 +39,8 @@ static void force_tile(bool split)
     const int n = weft__product_core_tiles(cores->kind, &tiles);
     for (int i = 0; i < n; i++)
         if ((tiles[i].split > 1) == split &&
-            weft__product_tile_runs(&tiles[i], WEFT_FLOAT16, true, cores) &&
-            weft__product_tile_runs(&tiles[i], WEFT_FLOAT16, false, cores))
+            weft__product_tile_runs(&tiles[i], WEFT_FLOAT16, true, true, cores) &&
+            weft__product_tile_runs(&tiles[i], WEFT_FLOAT16, false, false, cores))
             found = &tiles[i];
     CHECK(found != NULL);
     weft__product_force_core_tile(found);

@@ -72,10 +72,10 @@ static bool can_run(const core_tile *t, weft_dtype dtype, bool a_by_term, bool b
            2 * t->split * (a + b) <= cores->shared && out <= cores->shared;
 }
 
-bool weft__product_tile_runs(const core_tile *tile, weft_dtype dtype, bool by_term,
-                             const weft__vulkan_cores *cores)
+bool weft__product_tile_runs(const core_tile *tile, weft_dtype dtype, bool a_by_term,
+                             bool b_by_term, const weft__vulkan_cores *cores)
 {
-    return can_run(tile, dtype, by_term, by_term, cores);
+    return can_run(tile, dtype, a_by_term, b_by_term, cores);
 }
 
 /* ---- The choice ----------------------------------------------------------------------------- */

@@ -111,8 +111,8 @@ int weft__product_core_padding(weft__vulkan_cores_kind kind);
 
 /* Whether the device can run it for operands of `dtype`, which has a shape, whose terms are
  * adjacent in memory (by_term) or not. */
-bool weft__product_tile_runs(const core_tile *tile, weft_dtype dtype, bool by_term,
-                             const weft__vulkan_cores *cores);
+bool weft__product_tile_runs(const core_tile *tile, weft_dtype dtype, bool a_by_term,
+                             bool b_by_term, const weft__vulkan_cores *cores);
 
 /* For tests and measurements: use only this tile, and no vector shaders; NULL: automatic. */
 void weft__product_force_core_tile(const core_tile *tile);

@@ -407,9 +407,9 @@ uint share_of(uint all, uint shares)
     return ((all + BK - 1u) / BK + shares - 1u) / shares * BK;
 }
 
-// Adds the terms k to `end`, which begin() was called for, in as many steps as `each` terms need. All
-// subgroups take as many, also those without terms: in Mesa's software driver subgroupBarrier()
-// waits for the whole workgroup.
+// Adds the terms k to `end`, which begin() was called for, in as many steps as `each` terms need.
+// All subgroups take as many, also those without terms: in Mesa's software driver
+// subgroupBarrier() waits for the whole workgroup.
 void add_terms(uvec2 first, uint row, uint column, uint k, uint end, uint each)
 {
     const bool edges = EDGES || APART, whole = SPLIT == 1 && !APART;
