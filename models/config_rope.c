@@ -144,8 +144,10 @@ static weft_status read_number(const weft__json *object, size_t i, weft_rope_opt
     return status;
 }
 
+/* The length next to the object is taken instead of the object's, as transformers does. */
 static weft_status read_original_length(const weft__json *object, weft_rope_options *o)
 {
+    const int64_t outer = o->original_max_position;
     weft__json at;
     weft_status status = find_number(object, "original_max_position_embeddings", POSITIVE, &at);
     if (status != WEFT_OK || at.value == NULL)
@@ -154,6 +156,8 @@ static weft_status read_original_length(const weft__json *object, weft_rope_opti
     if (status == WEFT_OK && o->original_max_position < 1)
         status = weft__json_fail(&at, WEFT_INVALID, "expected at least 1, got %lld",
                                  (long long)o->original_max_position);
+    if (outer > 0)
+        o->original_max_position = outer;
     return status;
 }
 
@@ -274,6 +278,9 @@ static weft_status read_rope(const weft_config *config, const weft__json *object
         json_object_object_length(object->value) == 0)
         return weft__json_fail(object, WEFT_INVALID, "expected rope_theta or rope_type, got {}");
     if (status == WEFT_OK && object->value) {
+        if (object->value != weft__config_at(config, "rope_parameters").value &&
+            object->value != weft__config_at(config, "rope_scaling").value)
+            out->original_max_position = 0; /* an object by kind of layer has its own */
         status = read_kind(object, &out->kind);
         if (out->kind == WEFT_ROPE_YARN && out->long_factor)
             out->kind = WEFT_ROPE_LONGROPE; /* what older files of Phi-3 call yarn */

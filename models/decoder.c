@@ -82,6 +82,8 @@ static weft_status read_rotation(const weft_config *config, const weft__decoder_
         out->max_position = read.max_position;
         out->theta = out->theta > 0 ? out->theta : read.theta;
     }
+    if (c->original_length > 0 && !weft_config_has(config, "original_max_position_embeddings"))
+        out->original_max_position = c->original_length;
     if (status == WEFT_OK && out->partial == 0 && !sliding)
         out->partial = c->partial_rotary_factor;
     return status;

@@ -57,11 +57,12 @@ typedef struct weft__decoder_config {
     /* Without rope_parameters and rope_scaling; theta 0: as read. NULL: not scaled. A family whose
      * one is proportional ignores the share of a default rotation. */
     const weft_rope_options *rotation;
-    double sliding_theta;   /* for layers with a window, without scaling; 0: as the others, unless
-                             * rope_parameters distinguishes them */
-    double attention_scale; /* of the scores; 0: 1 / sqrt(head_dim) */
-    bool bidirectional;     /* tokens see later ones too, in windows those that are as near */
-    bool sinks;             /* each head has a logit, self_attn.sinks, in its softmax */
+    int64_t original_length; /* that of longrope unless it is next to the rotation; 0: not set */
+    double sliding_theta;    /* for layers with a window, without scaling; 0: as the others, unless
+                              * rope_parameters distinguishes them */
+    double attention_scale;  /* of the scores; 0: 1 / sqrt(head_dim) */
+    bool bidirectional;      /* tokens see later ones too, in windows those that are as near */
+    bool sinks;              /* each head has a logit, self_attn.sinks, in its softmax */
     double query_pre_attn_scalar;
     double attn_logit_softcapping, final_logit_softcapping; /* 0: none */
     double embedding_scale, residual_scale, hidden_scale;   /* 0: 1; the last one is applied before

@@ -26,6 +26,7 @@ static const weft__family own = {
     WEFT__FIELDS(fields),
     .defaults = &(const weft__decoder_config){.theta = 10000,
                                               .partial_rotary_factor = 1,
+                                              .original_length = 4096,
                                               .fused_qkv = true,
                                               .fused_gate_up = true,
                                               .renews = true},

@@ -61,6 +61,11 @@ RELATIVES = [
         "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}, []),
     ("mistral", {**MINISTRAL, "rope_parameters": {**YARN, "truncate": None, "llama_4_scaling_beta": 0.1}}, []),
     ("falcon-h1-norm", {"mamba_norm_before_gate": None}, []),
+    # Two original lengths, or none.
+    ("llama", {"original_max_position_embeddings": 16, "rope_parameters": YARN}, []),
+    ("phi3-longrope", {"original_max_position_embeddings": None}, []),
+    ("olmo3", {"original_max_position_embeddings": 16, "rope_parameters": {
+        "full_attention": YARN, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}, []),
 ]
 FIXTURES = ["llama", "mistral", "qwen2", "qwen3"]
 
@@ -103,7 +108,7 @@ def main():
                 "hunyuan_v1_dense": "HunYuanDenseV1", "smollm3": "SmolLM3", "granite": "Granite",
                 "exaone4-hybrid": "Exaone4", "cohere2": "Cohere2", "lfm2": "Lfm2", "lfm3": "Lfm3", "mixtral": "Mixtral",
                 "granite4": "GraniteMoeHybrid", "falcon-h1": "FalconH1",
-                "gemma4-dense": "Gemma4", "gpt-oss": "GptOss",
+                "gemma4-dense": "Gemma4", "gpt-oss": "GptOss", "phi3-longrope": "Phi3",
                 "falcon-h1-norm": "FalconH1"}[base]
         config["architectures"] = [name + "ForCausalLM"]
         config.update(changes)
