@@ -61,7 +61,7 @@ static const cli_option options[] = {
      .fallback = "supervised",
      AT(objective),
      .help =
-         "what is trained, as in weft train: preference pairs for dpo, orpo and simpo, labelled "
+         "what is trained, as in weft train: preference pairs for dpo, orpo and simpo, labeled "
          "completions for kto, prompts for grpo, dapo, dr_grpo, gspo and rloo, with --task embed "
          "texts for ranking, triplet, cosent and cosine"},
     {.name = "val-split",

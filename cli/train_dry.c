@@ -309,7 +309,8 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
     if (may_stream(d) && is_within(d, with_stream))
         snprintf(advice + n, sizeof advice - n, " or --stream (%s)",
                  cli_bytes((int64_t)with_stream));
-    if (advice[0] == '\0' && is_within(d, (whole ? quantized : rest) + activations(&less, group)))
+    const int64_t least = samples_of(d) < group ? samples_of(d) : group;
+    if (advice[0] == '\0' && is_within(d, (whole ? quantized : rest) + activations(&less, least)))
         snprintf(advice, sizeof advice, " or --batch-size 1 with --checkpoint%s",
                  whole ? " and --quantize 4" : "");
     if (advice[0] == '\0')

@@ -140,9 +140,8 @@ static const cli_option options[] = {
      .high = 1 << 20,
      AT(batch_size),
      .marks = CLI_FIXED | CLI_OF_DATA,
-     .help =
-         "samples, or prompts with all their completions, in a batch; with --task embed per "
-         "process: all processes compare their texts"},
+     .help = "samples, or prompts with all their completions, in a batch; with --task embed per "
+             "process: all processes compare their texts"},
     {.name = "micro-batch",
      .kind = CLI_INT,
      .value = "N",
@@ -260,7 +259,7 @@ static const cli_option options[] = {
      AT(trainer.objective_options.label_smoothing),
      .marks = CLI_ZERO | CLI_FIXED | CLI_OF_OBJECTIVE,
      .unset = "0",
-     .help = "of dpo (robust DPO) and simpo: share of pairs labelled the wrong way; default: 0"},
+     .help = "of dpo (robust DPO) and simpo: share of pairs labeled the wrong way; default: 0"},
     TRAIN_POLICY_OPTIONS,
     TRAIN_REWARD_OPTIONS,
     TRAIN_TEACHER_OPTIONS,

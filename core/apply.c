@@ -472,7 +472,7 @@ weft_array *weft_pick(weft_array *node, int output)
     return weft__scope_adopt(a) ? a : weft__no_memory();
 }
 
-/* ---- elementwise canonicalisation ----------------------------------------------------------- */
+/* ---- elementwise canonicalization ----------------------------------------------------------- */
 
 static weft_array *broadcast(weft_array *x, const weft_dims *shape)
 {

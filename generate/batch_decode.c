@@ -44,7 +44,8 @@ static weft_status make(weft_running_batch *b, weft_compiled **out)
     int n = 0;
     for (int64_t i = 0; i < n_caches; i++)
         n += weft_cache_state(b->caches[i], slots + n);
-    const weft_compile_options options = {.name = "batch decode", .cache = KEPT, .async = true};
+    const weft_compile_options options = {
+        .name = "batch decode", .cache = KEPT, .async = true, .own_pages = true};
     const weft_status status = weft_compile(decode, b, slots, n, &options, out);
     weft_free(slots);
     return status;

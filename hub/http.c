@@ -308,7 +308,7 @@ static weft_status refusal(const answer *a, const char *url, long code)
     const bool sent = a->http->with_token != NULL;
     if (code == 401 || code == 403)
         return weft_fail(WEFT_IO, "%s: HTTP %ld: %s", url, code,
-                         sent ? "this token may not read it (is the model's licence accepted?)"
+                         sent ? "this token may not read it (is the model's license accepted?)"
                               : "it needs a token: set HF_TOKEN");
     if (code == 404)
         return weft_fail(WEFT_IO, "%s: HTTP 404: there is no such repository, revision or file%s",

@@ -94,9 +94,9 @@ weft_array *weft__dora_factor(const weft_nn_lora_linear *m);
 
 /* ---- lora_kept.c ----------------------------------------------------------------------------- */
 
-/* Computes once, for calls outside of training, the arrays that the tree's adapters of linears
- * (except PiSSA's) compute only from their parameters. It is used while the module's arrays are
- * those it was computed from, and takes memory until weft__lora_unsettle. */
+/* Computes once, for calls outside of training, the arrays that depend only on the parameters of
+ * the tree's adapters of linears (except PiSSA's). They are used while the module's parameters are
+ * those they were computed from, and take memory until weft__lora_unsettle. */
 weft_status weft__lora_settle(weft_module *tree);
 void weft__lora_unsettle(weft_module *tree);
 

@@ -136,7 +136,8 @@ static weft_status share(const weft_trainer *t, int64_t from, weft_batch *batch)
 weft_status weft_batch_share(const weft_trainer *t, weft_batch *batch)
 {
     weft_batch shared = *batch;
-    if (batch->examples != WEFT_EXAMPLES_SCORED || !allowed(t))
+    if (batch->examples != WEFT_EXAMPLES_SCORED ||
+        t->o.objective->examples != WEFT_EXAMPLES_SCORED || !allowed(t))
         return WEFT_OK;
     weft_scope_open_lean();
     weft_status status = share(t, 0, &shared);

@@ -26,7 +26,7 @@ typedef struct loop {
     weft_dataset *sampled;   /* the completions of the batches; NULL: those of the data */
     weft__journal *journal;  /* of sampled completions; NULL: none */
     bool stopping;           /* after the last update on the current batches */
-    bool saving;             /* a checkpoint is due, says rank 0 */
+    bool saving;             /* rank 0 wants a checkpoint */
     double began;
     double saved;           /* time of the last save, or of the start */
     double seconds[RECENT]; /* durations of the latest updates */
@@ -303,7 +303,7 @@ static weft_status save(loop *l)
 {
     l->saved = weft__seconds();
     l->state.result.seconds = seconds_so_far(l);
-    weft_status status = weft__group_collect_states(l->t);
+    weft_status status = weft__group_collect_states(l->t, true);
     if (status == WEFT_OK)
         status = warn(weft__run_save(l->run, &l->state));
     if (status == WEFT_OK)
@@ -461,6 +461,7 @@ static weft_status finish(loop *l, weft_status status)
     l->state.result.peak_memory = peak_memory(l);
     l->state.result.peak_active = weft_memory_peak();
     status = weft__run_finish(l->run, &l->state, status);
+    (void)weft__optim_release(l->t->optimizer); /* for want of memory they stay */
     const bool withdrawn = status == WEFT_MEMORY && l->state.result.steps == 0;
     if (l->t->o.folder == NULL || l->run == NULL || (withdrawn && !weft_run_exists(l->t->o.folder)))
         return status;

@@ -22,6 +22,7 @@ typedef struct readers {
 enum { PLAIN, JOINED, ABSORBED }; /* what becomes of a node of the trace */
 
 typedef struct joining {
+    bool own_pages; /* as in weft_compile_options */
     const weft__trace *t;
     weft__trace *out;
     readers *of;         /* per node of t */
@@ -29,7 +30,7 @@ typedef struct joining {
     char *kinds;         /* per node of t */
 } joining;
 
-/* What becomes a part of an attention: indices of nodes. */
+/* The nodes that are joined with an attention, by their indices. */
 typedef struct parts {
     int64_t q, k;         /* rotations */
     int64_t keys, values; /* writes to the caches */
@@ -81,6 +82,8 @@ static bool find_runs(const joining *j, int64_t i, parts *p)
     p->keys = made_by(j, in[1], weft__builtins.slice_update);
     p->values = made_by(j, in[2], weft__builtins.slice_update);
     if (!writes_run(j, p->keys, i) || !writes_run(j, p->values, i) ||
+        !weft_params_equal(weft__builtins.slice_update, at(j, p->keys)->params,
+                           at(j, p->values)->params) ||
         !weft__value_equal(at(j, p->keys)->inputs[2], at(j, p->values)->inputs[2])) {
         return false;
     }
@@ -141,7 +144,8 @@ static bool find_pages(const joining *j, int64_t i, parts *p)
     }
     p->k = rotation(j, k);
     p->page = at(j, p->others[0])->specs[0].shape.at[1];
-    return p->page > 0;
+    return p->page > 0 &&
+           weft__trace_spec(j->t, p->start)->shape.at[0] == at(j, i)->specs[0].shape.at[0];
 }
 
 static bool find_parts(const joining *j, int64_t i, parts *p)
@@ -150,7 +154,7 @@ static bool find_parts(const joining *j, int64_t i, parts *p)
     *p = (parts){.others = {-1, -1, -1, -1}};
     if (op == weft__builtins.attention
             ? !find_runs(j, i, p)
-            : op != weft__builtins.attention_pages || !find_pages(j, i, p)) {
+            : op != weft__builtins.attention_pages || !j->own_pages || !find_pages(j, i, p)) {
         return false;
     }
     p->q = rotation(j, at(j, i)->inputs[0]);
@@ -325,11 +329,12 @@ static weft_status rebuild(const joining *j)
     return status;
 }
 
-weft_status weft__join_appends(weft__trace *t)
+weft_status weft__join_appends(weft__trace *t, bool own_pages)
 {
     const size_t n = (size_t)t->n_nodes;
     weft__trace out = {0};
-    joining j = {.t = t,
+    joining j = {.own_pages = own_pages,
+                 .t = t,
                  .out = &out,
                  .of = weft_calloc(n, sizeof *j.of),
                  .values = weft_calloc(n, sizeof *j.values),

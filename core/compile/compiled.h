@@ -116,6 +116,6 @@ bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, bool 
 weft_status weft__fold(const weft__trace *t, weft_array **folded);
 /* append.c: joins rotations, writes to a cache and the attention that reads it, where the device
  * has a kernel for all of it. After a failure the trace is empty. */
-weft_status weft__join_appends(weft__trace *t);
+weft_status weft__join_appends(weft__trace *t, bool own_pages);
 
 #endif

@@ -279,7 +279,7 @@ static weft_status fold_and_pass(const weft__trace *t, bool with_gradient, weft_
     return status;
 }
 
-/* CSE, constant folding, CSE again, dead-code elimination, then joins for the device's kernels. */
+/* CSE, constant folding, CSE again, dead-code elimination. */
 weft_status weft__simplify(const weft__trace *t, bool with_gradient, weft__trace *out)
 {
     weft__trace first = {0}, second = {0};
@@ -292,9 +292,6 @@ weft_status weft__simplify(const weft__trace *t, bool with_gradient, weft__trace
     }
     if (status == WEFT_OK) {
         status = pass(&second, with_gradient, none, out);
-    }
-    if (status == WEFT_OK && !with_gradient) {
-        status = weft__join_appends(out);
     }
     weft_free(none);
     weft__trace_free(&first);

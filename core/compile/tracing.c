@@ -329,5 +329,5 @@ weft_status weft__combination_trace(weft_compiled *c, weft__combination *k)
     }
     status = weft__simplify(&whole, false, &k->trace);
     weft__trace_free(&whole);
-    return status;
+    return status == WEFT_OK ? weft__join_appends(&k->trace, c->options.own_pages) : status;
 }

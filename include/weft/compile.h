@@ -46,6 +46,9 @@ typedef struct weft_compile_options {
     int lengths;     /* sets of dynamic lengths that are kept per combination; 0: 64 */
     bool async;      /* calls return when the kernels are queued, as weft_eval_async does */
     bool as_written; /* do not simplify the graph */
+    /* In attention over pages (weft_op_attention_pages) no row reads a token that another row
+     * writes in the same call, so that each row's write can be joined with its attention. */
+    bool own_pages;
 } weft_compile_options;
 
 /* Creates a compiled function in *out; free it with weft_compiled_free. `state` has the addresses

@@ -54,7 +54,7 @@ typedef enum weft_column {
  * below zero means zero. */
 typedef struct weft_objective_options {
     double beta;            /* 0: 0.1, for SimPO 2 */
-    double label_smoothing; /* DPO, SimPO: the share of wrongly labelled pairs, in [0, 0.5) */
+    double label_smoothing; /* DPO, SimPO: the share of wrongly labeled pairs, in [0, 0.5) */
     double desirable_weight, undesirable_weight; /* KTO: weights of these completions; 0: 1 */
     double gamma;                                /* SimPO: the margin; 0: 0.5 */
     /* The others are those of objectives with rewards: weft_objective_grpo. */
@@ -234,7 +234,7 @@ typedef struct weft_policy_report {
 } weft_policy_report;
 
 /* Rewards of an update: means over chosen and rejected rows, the share of pairs whose chosen row
- * has the larger reward (NaN for labelled examples), and the difference of the means. pairs 0: the
+ * has the larger reward (NaN for labeled examples), and the difference of the means. pairs 0: the
  * objective has no rewards. */
 typedef struct weft_reward_report {
     int64_t pairs, n_chosen, n_rejected; /* examples, and the rows in the means */
@@ -317,7 +317,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_teacher(weft_dataset *data
     WEFT_NONNULL(1);
 
 /* The column, owned by the dataset: one value per sample (of completions with rewards: per id),
- * followed in labelled datasets by those of the prompts with other samples' completions; or NULL.
+ * followed in labeled datasets by those of the prompts with other samples' completions; or NULL.
  */
 WEFT_API const float *weft_dataset_reference(const weft_dataset *dataset) WEFT_NONNULL(1);
 

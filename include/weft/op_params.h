@@ -214,7 +214,8 @@ typedef struct weft_attention_params {
  * rope's positions and frequencies, start (1), [, mask] [, lengths, or first and ends]. Outputs: as
  * attention's, keys with the rotated k from `start` on (slice_update), and values with v.
  * page > 0: keys and values (1, S, ...) are S / page pages of a pool. L is 1, start (B) has each
- * row's index in the pool, and after it comes the row's pages, int32 (B, N) (attention_pages). */
+ * row's index in the pool (negative: from the end), which no other row reads in this call, and
+ * after it comes the row's pages, int32 (B, N) (attention_pages). */
 typedef struct weft_attention_append_params {
     weft_attention_params attention;
     weft_rope_params rope;

@@ -239,7 +239,7 @@ WEFT_API void weft_dataset_free(weft_dataset *dataset); /* NULL is accepted */
 /* Counts of the dataset, and sample i, whose arrays belong to the dataset. */
 WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset) WEFT_NONNULL(1);
 WEFT_API weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i) WEFT_NONNULL(1);
-/* Whether the completion of sample i is desired: in pairs, the chosen one; in labelled samples, as
+/* Whether the completion of sample i is desired: in pairs, the chosen one; in labeled samples, as
  * labelled; in all others true. */
 WEFT_API bool weft_dataset_is_desirable(const weft_dataset *dataset, int64_t i) WEFT_NONNULL(1);
 
@@ -253,14 +253,14 @@ typedef struct weft_batch {
     /* Packed rows, else NULL: (B, L) int32: the index in the row where each token's sample begins,
      * and each token's position in its sample. */
     weft_array *first, *positions;
-    /* Packed rows of pairs or labelled samples, else NULL. first, positions and pack then have one
+    /* Packed rows of pairs or labeled samples, else NULL. first, positions and pack then have one
      * row per packed row, the other columns one per sample. pack (R, C) int32: the flat index into
      * tokens, -1 for padding. unpack (B, L) int32: the flat index into the packed rows. Of
      * completions with rewards, without `first`: the only packed row has each group's prompt once
      * (weft_model_call). */
     weft_array *pack, *unpack;
     /* Pairs have the chosen samples in the first half of the rows, the rejected ones in the second;
-     * labelled samples the samples, and their prompts with other samples' completions. Texts to be
+     * labeled samples the samples, and their prompts with other samples' completions. Texts to be
      * compared have the anchors in the first rows, then the positives, then each negative; the only
      * target of a row is at its last token. */
     weft_examples examples;
@@ -304,7 +304,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_batches_new(const weft_dataset *dataset
  * and shuffled for each epoch. The model's family must support weft_model_call.first. WEFT_INVALID
  * for a sample that is longer than a row.
  *
- * The two samples of a pair, and a labelled sample and its prompt with another completion, share a
+ * The two samples of a pair, and a labeled sample and its prompt with another completion, share a
  * row; `length` counts both. */
 WEFT_NODISCARD WEFT_API weft_status weft_batches_new_packed(const weft_dataset *dataset,
                                                             int64_t batch_size, int64_t length,

@@ -27,7 +27,7 @@ static void normalize(const weft_call *call, int64_t base, int64_t length, int64
 }
 
 /* The same for complex numbers; log_softmax uses the principal logarithm of the sum. */
-static void normalise_complex(const weft_call *call, int64_t base, int64_t length, int64_t stride,
+static void normalize_complex(const weft_call *call, int64_t base, int64_t length, int64_t stride,
                               bool logarithm)
 {
     const weft_tensor *x = &call->in[0], *out = &call->out[0];
@@ -49,7 +49,7 @@ static void normalise_complex(const weft_call *call, int64_t base, int64_t lengt
     }
 }
 
-static void normalise_all(const weft_call *call, bool logarithm)
+static void normalize_all(const weft_call *call, bool logarithm)
 {
     const weft_axis_params *p = call->params;
     axis_extents e = extents_of(&call->in[0].shape, p->axis);
@@ -58,7 +58,7 @@ static void normalise_all(const weft_call *call, bool logarithm)
         for (int64_t j = 0; j < e.inner; j++) {
             int64_t base = o * e.length * e.inner + j;
             if (is_complex) {
-                normalise_complex(call, base, e.length, e.inner, logarithm);
+                normalize_complex(call, base, e.length, e.inner, logarithm);
             } else {
                 normalize(call, base, e.length, e.inner, logarithm);
             }
@@ -68,13 +68,13 @@ static void normalise_all(const weft_call *call, bool logarithm)
 
 static weft_status softmax_reference(const weft_call *call)
 {
-    normalise_all(call, false);
+    normalize_all(call, false);
     return WEFT_OK;
 }
 
 static weft_status log_softmax_reference(const weft_call *call)
 {
-    normalise_all(call, true);
+    normalize_all(call, true);
     return WEFT_OK;
 }
 

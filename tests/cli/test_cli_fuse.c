@@ -91,8 +91,6 @@ static double member(const output *o, const char *name)
     return number;
 }
 
-/* A 4-bit base keeps its encoding, and adapted matrices get 6 bits: at most 6.6 bits on average,
- * with nearly all of the gain. */
 /* The card of a fused model has the license of the base's card, and its name at the hub. */
 static void the_card_has_the_license_of_the_base(void)
 {
@@ -123,6 +121,8 @@ static void the_card_has_the_license_of_the_base(void)
     }
 }
 
+/* A 4-bit base keeps its encoding, and adapted matrices get 6 bits: at most 6.6 bits on average,
+ * with nearly all of the gain. */
 static void encoded_bases_stay_encoded(void)
 {
     char data[1024], coded[1024], out[1024];

@@ -204,7 +204,6 @@ static void partial_files_of_a_new_run_are_deleted(void)
     }
 }
 
-/* Options that would change the run are refused by name; others may differ. */
 /* The message has the option's name, not that of a field. */
 static void a_resumed_run_keeps_its_rate_of_lora_plus(void)
 {
@@ -218,6 +217,7 @@ static void a_resumed_run_keeps_its_rate_of_lora_plus(void)
     CHECK_CONTAINS(o.err, " has 2, and a resumed run keeps it");
 }
 
+/* Options that would change the run are refused by name; others may differ. */
 static void a_resumed_run_keeps_its_options(void)
 {
     static const struct {

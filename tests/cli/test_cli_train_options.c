@@ -435,8 +435,6 @@ static void options_without_an_effect_are_refused(void)
     }
 }
 
-/* Data with at least 200 samples is split by default; with fewer, options that need validation are
- * refused. */
 /* The teacher's tokenizer, its weights in --dry-run, and a stored teacher that is read again. */
 static void teachers_are_checked(void)
 {
@@ -475,6 +473,8 @@ static void teachers_are_checked(void)
     CHECK_CONTAINS(o.err, "taught: it has taught/last, which is read");
 }
 
+/* Data with at least 200 samples is split by default; with fewer, options that need validation are
+ * refused. */
 static void large_data_is_validated_by_default(void)
 {
     static const char *const refused[] = {"--val-every", "--patience"};

@@ -162,7 +162,7 @@ static void other_inputs_are_named(void)
 
 /* Files whose SHA-256 is not recorded are compared by their blocks, and what is not recorded at all
  * is not verified by hashes. */
-static void unrecorded_hashes_are_reported(void)
+static void quick_and_missing_hashes_are_reported(void)
 {
     static const char no_sums[] =
         "sed -i -E 's/sha256(.{6}5814)/sha_56\\1/' run/step-6/training.safetensors";
@@ -417,7 +417,7 @@ static void missing_files_are_reported(void)
 
 CHECK_MAIN("cli_verify", CHECK_CASE(an_unchanged_run_is_verified),
            CHECK_CASE(changed_inputs_are_named), CHECK_CASE(other_inputs_are_named),
-           CHECK_CASE(unrecorded_hashes_are_reported), CHECK_CASE(the_shortest_stretch_is_repeated),
-           CHECK_CASE(changed_results_are_named), CHECK_CASE(another_build_is_named),
-           CHECK_CASE(every_task_is_verified), CHECK_CASE(programs_run_only_on_request),
-           CHECK_CASE(missing_files_are_reported))
+           CHECK_CASE(quick_and_missing_hashes_are_reported),
+           CHECK_CASE(the_shortest_stretch_is_repeated), CHECK_CASE(changed_results_are_named),
+           CHECK_CASE(another_build_is_named), CHECK_CASE(every_task_is_verified),
+           CHECK_CASE(programs_run_only_on_request), CHECK_CASE(missing_files_are_reported))

@@ -53,7 +53,7 @@ static void objects_are_closed(void)
         {"{\"properties\":{" A "," B "," C "},\"minProperties\":2}", "{\"b\":1,\"c\":1}", 2},
         {"{\"properties\":{" A "," B "," C "},\"maxProperties\":1}", "{\"b\":1,", 0},
         {"{\"properties\":{}}", "{\"", 0},
-        /* These schemas state which other properties are allowed. */
+        /* These schemas allow other properties. */
         {"{\"type\":\"object\"}", "{\"x\":1}", 2},
         {"{\"properties\":{" A "},\"additionalProperties\":true}", "{\"x\":1,\"a\":1}", 2},
         {"{\"properties\":{" A "},\"additionalProperties\":{\"type\":\"null\"}}", "{\"x\":null}",

@@ -137,9 +137,9 @@ static void flat_rows(void)
     }
 }
 
-/* A NaN in a row makes the threshold NaN, so that nothing is cut off; other rows are not
- * affected. */
-static void rows_with_nan(void)
+/* A NaN in a row makes the threshold NaN, so that nothing is cut off; other rows, also one with an
+ * infinity, are not affected. */
+static void rows_with_nan_or_infinity(void)
 {
     weft_scope_open();
     float x[3 * 600], found[3], expected[3];
@@ -188,5 +188,5 @@ static void misfits_are_errors(void)
 
 CHECK_MAIN("selections", CHECK_CASE(the_largest_are_those_of_the_sorted_row),
            CHECK_CASE(few_of_many_are_selected), CHECK_CASE(top_p_keeps_what_sorting_keeps),
-           CHECK_CASE(flat_rows), CHECK_CASE(rows_with_nan),
+           CHECK_CASE(flat_rows), CHECK_CASE(rows_with_nan_or_infinity),
            CHECK_CASE(threads_and_instruction_sets_do_not_matter), CHECK_CASE(misfits_are_errors))

@@ -466,7 +466,8 @@ static void streams_return_tokens_on_demand(void)
         CHECK(!more && token.id == -1);
     }
     weft_engine_stream_free(stream);
-    /* freed before its end, since another call of this thread would wait for it */
+    /* While a stream is unfinished, other calls of its thread are refused: they would wait for it.
+     */
     CHECK_OK(weft_engine_stream_new(engine, &request, &stream));
     CHECK_OK(weft_engine_stream_next(stream, &token, &more));
     CHECK_STATUS(weft_engine_generate(engine, &request, NULL, NULL), WEFT_INVALID);

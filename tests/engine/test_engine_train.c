@@ -348,7 +348,7 @@ static void runs_that_are_stopped_keep_the_adapter(void)
             return;
         const generated there = generate(engine);
         CHECK(same(&here, &there));
-        /* A run that is cancelled while it waits for its turn saves nothing. */
+        /* A run that is cancelled before its turn fails. */
         weft_cancel *cancel = weft_cancel_new();
         weft_cancel_set(cancel);
         o.trainer.cancel = cancel;

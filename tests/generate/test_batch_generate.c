@@ -153,7 +153,7 @@ static void texts_with_equal_options_draw_as_alone(void)
     weft_model_free(model);
 }
 
-/* Bit for bit, including logits, which log-probabilities represent as doubles. */
+/* Log-probabilities are equal as doubles, so logits are equal bit for bit, too. */
 static void an_invariant_batch_is_exact(void)
 {
     weft_model *model = fixture_model("gemma3");

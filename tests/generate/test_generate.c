@@ -370,7 +370,7 @@ static void memory_grows_by_the_cache_alone(void)
     CHECK(id >= 0);
     CHECK_EQ_INT(active[240], active[20]); /* no step leaves anything behind */
     CHECK_EQ_INT(active[last], active[last > 780 ? 780 : 270]);
-    /* And by the numbers of the step in progress beyond the last block. */
+    /* The step in progress takes less than 1 KB besides the blocks. */
     CHECK(active[last] - active[20] >= blocks * block);
     CHECK(active[last] - active[20] < blocks * block + 1024);
     printf("  20 tokens: %lld bytes; %d: %lld; peak %lld\n", (long long)active[20], last,

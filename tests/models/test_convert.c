@@ -59,7 +59,7 @@ static int64_t bits_of(weft_model *model, const char *path)
 #define UP0 "model.layers.0.mlp.up_proj.weight"
 #define EMBED "model.embed_tokens.weight"
 
-/* The codes in the file equal those of the model's matrix. */
+/* The file's values are those of quantizing the source's matrix, as bfloat16. */
 static void same_as_encoded(weft_model *model, weft_model *source, const char *path)
 {
     weft_scope_open();

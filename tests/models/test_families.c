@@ -332,7 +332,7 @@ static void bfloat16_is_near_the_reference(void)
 }
 
 /* Codes and scales are read directly; the reference computed with the decoded values. */
-static void quantised_by_mlx(void)
+static void quantized_by_mlx(void)
 {
     static const char *const of[] = {"mlx-qwen3", "mlx-qwen3-moe"};
     const weft_model_options options = {.dtype = WEFT_FLOAT32};
@@ -377,7 +377,7 @@ static void check_steps(weft_model *quantised, weft_model *dense, const char *pa
     CHECK_CLOSE(difference, 0, largest * (2.0 / 255 + 3.0 / 512));
 }
 
-static void quantised_at_load(void)
+static void quantized_at_load(void)
 {
     static const char *const of[] = {"llama", "gemma3", "qwen3-moe"};
     for (int i = 0; i < 3; i++) {
@@ -525,7 +525,7 @@ CHECK_MAIN("families", CHECK_CASE(logits_are_the_reference), CHECK_CASE(greedy_w
            CHECK_CASE(greedy_with_caches),
            CHECK_CASE(caches_end_where_the_factors_of_longrope_switch),
            CHECK_CASE(a_trimmed_cache_continues_from_where_it_is),
-           CHECK_CASE(bfloat16_is_near_the_reference), CHECK_CASE(quantised_by_mlx),
-           CHECK_CASE(quantised_at_load), CHECK_CASE(other_modalities_are_named),
+           CHECK_CASE(bfloat16_is_near_the_reference), CHECK_CASE(quantized_by_mlx),
+           CHECK_CASE(quantized_at_load), CHECK_CASE(other_modalities_are_named),
            CHECK_CASE(experts_take_adapters), CHECK_CASE(experts_are_saved_and_loaded),
            CHECK_CASE(the_head_is_apart_from_the_body), CHECK_CASE(checkpointing_keeps_gradients))

@@ -358,8 +358,8 @@ static double length_of(weft_array *x)
     return sqrt(weft_item(weft_sum(weft_square(x), WEFT_ALL_AXES, false)));
 }
 
-/* A step along the gradient of each parameter, including those of gated delta nets, raises the loss
- * by the gradient's norm, up to float32 rounding. */
+/* Along the gradient of each parameter, including those of gated delta nets, the slope of the loss
+ * is the gradient's norm, up to float32 rounding. */
 static void parameters_learn(const char *family)
 {
     weft_model *model = fixture_model(family);

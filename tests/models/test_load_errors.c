@@ -27,7 +27,7 @@ static const char words[] =
 typedef enum base {
     FOLDER,    /* tiny: config.json, model.safetensors */
     SHARDS,    /* the same in one.safetensors, two.safetensors and an index */
-    QUANTISED, /* in MLX's formats */
+    QUANTIZED, /* in MLX's formats */
     GGUF,      /* model.gguf */
     ADAPTER,   /* tiny, and an adapter in the folder "adapter" */
     TOKENIZER  /* tokenizer.json */
@@ -112,7 +112,7 @@ static void make_base(base b, const char *folder)
         write_text(in(folder, "tokenizer.json"), words);
         return;
     }
-    if (b == QUANTISED) {
+    if (b == QUANTIZED) {
         copy(check_fixture("models/mlx-qwen3/config.json"), in(folder, "config.json"));
         copy(check_fixture("models/mlx-qwen3/model.safetensors"), in(folder, "model.safetensors"));
         return;

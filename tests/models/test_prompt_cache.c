@@ -73,7 +73,7 @@ static void the_same_tokens_with_less_work(void)
         good &= same_as_without(model, cache, ids, PROMPT, &whole, PROMPT - 1);
         CHECK(generate(model, NULL, ids, PROMPT, &whole, ids + PROMPT) == 0);
         memcpy(ids + PROMPT + MORE, other, 5 * sizeof *ids);
-        /* The last token was returned, but not computed. */
+        /* The last token was returned, but its keys and values were not computed. */
         good &= same_as_without(model, cache, ids, PROMPT + MORE + 5, &whole, PROMPT + MORE - 1);
         good &= same_as_without(model, cache, other, PROMPT, &whole, 20);
         good &= same_as_without(model, cache, other, 20, &whole, 19);

@@ -161,8 +161,8 @@ static void float8(void)
     golden_close();
 }
 
-/* NaN, infinities and extreme magnitudes change only their own group; infinities stay infinite or
- * become the largest number of the mode. */
+/* NaN, infinities and extreme magnitudes change only their own group; except in affine,
+ * infinities stay infinite or become the largest number of the mode. */
 static void extremes(void)
 {
     static const double odd[] = {NAN, INFINITY, -INFINITY, 3e38, 1e-45, 1e-40};

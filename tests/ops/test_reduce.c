@@ -376,7 +376,7 @@ static void running_sums_agree_with_loops(void)
 
 static void sort_row(const double *x, int64_t n, double *sorted, double *places)
 {
-    for (int64_t i = 0; i < n; i++) { /* by counting smaller elements */
+    for (int64_t i = 0; i < n; i++) { /* by counting those that sort before it */
         int64_t rank = 0;
         for (int64_t j = 0; j < n; j++) {
             bool before = x[j] < x[i] || (isnan(x[i]) && !isnan(x[j]));

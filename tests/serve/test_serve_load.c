@@ -178,8 +178,8 @@ static void clients_get_the_answers_that_they_get_alone(void)
 
 /* ---- clients that disconnect or stall ------------------------------------------------------- */
 
-/* The client with the only row disconnects: during a stream, during a plain request, and while it
- * waits for the row. */
+/* Clients disconnect: one that has the only row, during a stream and during a plain request, and
+ * one that waits for the row. */
 static void clients_that_go_free_their_rows(void)
 {
     serve_server *server = slow_server((serve_options){.rows = 1});

@@ -143,7 +143,7 @@ static void turns_go_back_and_forth(void)
     CHECK_EQ_INT(stats.tokens, 9);
     CHECK_STR(weft_session_reply(session), "Hello.");
     CHECK_OK(weft_session_send(session, "More", NULL, NULL, NULL, NULL));
-    /* The template drops the reasoning of all answers but the last. */
+    /* The template keeps reasoning only in the last message. */
     CHECK_STR(s.prompts[1],
               "<|im_start|>systemS<|im_end|><|im_start|>userHi<|im_end|><|im_start|>assistantHello."
               "<|im_end|><|im_start|>userMore<|im_end|><|im_start|>assistant");

@@ -13,7 +13,7 @@
 static inline void fail_each(const char *what, weft_status (*run)(void *context), void *context,
                              unsigned tenths)
 {
-    if (!CHECK_OK(run(context))) /* makes what a process allocates once */
+    if (!CHECK_OK(run(context))) /* the first run allocates caches that stay */
         return;
     uint64_t nth = 1, failed = 0;
     weft_status status = WEFT_OK;

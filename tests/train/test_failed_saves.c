@@ -181,7 +181,8 @@ static void an_allocation_that_fails_leaves_nothing(void)
     for (int i = 0; i < SAVES; i++) {
         char out[600], parent[600];
         uint64_t nth = 1, made = 1;
-        CHECK_OK(saves[i].run(check_temporary(saves[i].name))); /* makes what stays */
+        CHECK_OK(saves[i].run(
+            check_temporary(saves[i].name))); /* the first run allocates caches that stay */
         for (; made >= nth && nth < 100000; nth += nth < 64 ? 1 : nth / 16) {
             name_out(i, nth, out, parent);
             weft_scope_open();

@@ -90,8 +90,8 @@ static void sweep(bool checkpoint, bool compile)
            checkpoint ? " (with checkpointing)" : "");
     CHECK_OK(status);
     CHECK(n > 500 && n < 20000);
-    /* Some failures are survived: those of a scope, of a cache, and those with a slower fallback.
-     * With a compiled step on a device, a quarter of them. */
+    /* Some failures are survived: those of a scope, of a cache, and those with a slower fallback:
+     * a quarter of all in a compiled step on a device. */
     CHECK(failures > tries * 2 / 3);
     CHECK_EQ_INT(weft_memory_active(), active);
     weft_scope_close(NULL);

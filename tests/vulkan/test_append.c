@@ -62,8 +62,10 @@ static const problem problems[] = {
     {"rows of other lengths, a start that is clipped", 2, 8, 2, 32, 32, 300, 16,
      .dtype = WEFT_BFLOAT16, .start = 1000, .lengths = {300, 7}, .sliced = true, .held = true},
     {"pages", 2, 8, 2, 32, 32, 112, 16, .dtype = WEFT_BFLOAT16, .lengths = {37, 16}, .page = 16},
-    {"pages, chunks and a row that rests", 2, 4, 2, 32, 32, 1792, 16, .lengths = {700, 0},
+    {"pages, chunks and an inactive row", 2, 4, 2, 32, 32, 1792, 16, .lengths = {700, 0},
      .page = 256},
+    {"pages, indices from the end", 2, 4, 2, 16, 16, 28, 8, .start = -1, .lengths = {9, 4},
+     .page = 4},
     {"pages, odd sizes and a mask", 2, 6, 2, 7, 5, 28, 2, .mask = BOOLS, .lengths = {12, 5},
      .page = 4, .sliced = true, .held = true},
     {"eight rows of wide heads", 1, 8, 1, 256, 256, 20, 128, .start = -3, .lengths = {3}},
@@ -93,12 +95,14 @@ static void make_pages(const problem *p, weft_array **in, int *n)
 {
     int32_t table[2 * PAGES], places[2];
     for (int32_t i = 0; i < 2 * PAGES; i++)
-        table[i] = 2 * PAGES - i; /* page 0 is nobody's */
+        table[i] = 2 * PAGES - i; /* page 0 is unused */
     for (int b = 0; b < 2; b++) {
         const int64_t last = p->lengths[b] > 0 ? p->lengths[b] - 1 : 0;
         places[b] = (int32_t)(table[b * PAGES + last / p->page] * p->page + last % p->page);
-        if (p->lengths[b] == 0) /* a row that rests */
+        if (p->lengths[b] == 0) /* an inactive row */
             places[b] = b;
+        if (p->start < 0)
+            places[b] -= (int32_t)p->S; /* from the end */
     }
     in[START] = weft_from_data(places, WEFT_INT32, WEFT_DIMS(p->B));
     in[(*n)++] = weft_from_data(table, WEFT_INT32, WEFT_DIMS(p->B, PAGES));
@@ -187,7 +191,7 @@ static void one_by_one(weft_array *const *in, int n, const weft_attention_append
 static void check_problem(const problem *p)
 {
     static const char *const names[OUTPUTS] = {"output", "log-sum-exp", "keys", "values"};
-    weft_device *vulkan = weft_default_device();
+    weft_device *device = weft_default_device();
     weft_array *in[MOST], *own[MOST], *one[OUTPUTS], *other[OUTPUTS];
     weft_attention_append_params params;
     weft_scope_open();
@@ -196,11 +200,12 @@ static void check_problem(const problem *p)
     memcpy(own, in, sizeof own);
     for (int i = KEYS; i <= VALUES && !p->held; i++)
         own[i] = weft_negative(weft_negative(in[i])); /* written in place */
-    weft_device_reset_counts(vulkan);
+    weft_device_reset_counts(device);
     as_one(own, n, &params, one);
     CHECK_OK(weft_eval_n(one, OUTPUTS));
-    const weft_counts c = weft_device_counts(vulkan);
-    check_that(c.expansions + c.references == 0, __FILE__, __LINE__, "%s: no kernel", p->label);
+    const weft_counts c = weft_device_counts(device);
+    check_that((c.expansions + c.references == 0) == (device != weft_device_get("cpu")), __FILE__,
+               __LINE__, "%s: %s", p->label, c.expansions ? "no kernel" : "a kernel");
     one_by_one(in, n, &params, other);
     CHECK_OK(weft_eval_n(other, OUTPUTS));
     for (int i = 0; i < OUTPUTS; i++)
@@ -210,6 +215,13 @@ static void check_problem(const problem *p)
     weft_scope_close(NULL);
 }
 
+/* On the CPU without a kernel. */
+static void the_expansion_has_the_bits_of_separate_ops(void)
+{
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+        check_problem(&problems[i]);
+}
+
 static void one_launch_has_the_bits_of_separate_ops(void)
 {
     if (!both_there())
@@ -217,6 +229,31 @@ static void one_launch_has_the_bits_of_separate_ops(void)
     weft_set_default_device(weft_device_get("vulkan"));
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
         check_problem(&problems[i]);
+    weft_set_default_device(weft_device_get("cpu"));
+}
+
+/* As separate ops, which write by put_along_axis. */
+static void an_index_outside_of_the_pool_is_an_error(void)
+{
+    static const int32_t outside[][2] = {{28, 4}, {4, -29}};
+    const problem p = {"outside", 2, 4, 2, 16, 16, 28, 8, .lengths = {9, 4}, .page = 4};
+    weft_attention_append_params params;
+    weft_array *in[MOST], *out[OUTPUTS];
+    if (!both_there())
+        return;
+    weft_set_default_device(weft_device_get("vulkan"));
+    for (int i = 0; i < 2; i++) {
+        weft_scope_open();
+        const int n = make_inputs(&p, in, &params);
+        in[START] = weft_from_data(outside[i], WEFT_INT32, WEFT_DIMS(2));
+        as_one(in, n, &params, out);
+        weft_status status = weft_eval_n(out, OUTPUTS);
+        if (status == WEFT_OK)
+            status = weft_synchronize(weft_default_device());
+        CHECK_EQ_INT(status, WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "out of range for an axis of size 28");
+        weft_scope_close(NULL);
+    }
     weft_set_default_device(weft_device_get("cpu"));
 }
 
@@ -353,5 +390,7 @@ static void steps_of_a_decoder_are_joined(void)
     weft_set_default_device(weft_device_get("cpu"));
 }
 
-CHECK_MAIN("vulkan_append", CHECK_CASE(one_launch_has_the_bits_of_separate_ops),
+CHECK_MAIN("vulkan_append", CHECK_CASE(the_expansion_has_the_bits_of_separate_ops),
+           CHECK_CASE(one_launch_has_the_bits_of_separate_ops),
+           CHECK_CASE(an_index_outside_of_the_pool_is_an_error),
            CHECK_CASE(steps_of_a_decoder_are_joined))

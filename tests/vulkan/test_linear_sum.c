@@ -229,8 +229,10 @@ static void residuals_are_added_to_the_rounded_sum(void)
     if (!both_there())
         return;
     weft_set_default_device(weft_device_get("vulkan"));
-    for (int d = 0; d < 3; d++) {
-        const sum s = {.rows = 130, .columns = 136, .terms = {192, 16}, .dtype = dtypes[d]};
+    for (int d = 0; d < 6; d++) {
+        const sum s =
+            d < 3 ? (sum){.rows = 130, .columns = 136, .terms = {192, 16}, .dtype = dtypes[d]}
+                  : (sum){.rows = 16, .columns = 2048, .terms = {1600, 16}, .dtype = dtypes[d - 3]};
         weft_array *results[2];
         weft_scope_open();
         const operands o = operands_of(&s);

@@ -20,7 +20,7 @@ typedef struct normed {
     int64_t skipped; /* elements between the beginning of an allocation and x */
     bool gain;
     double offset;
-    bool taken; /* multiplied by this many rows and terms */
+    bool taken; /* products of this many rows and terms compute the norm */
 } normed;
 
 typedef struct operands {

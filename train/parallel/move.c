@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "optim/optim.h"
 #include "train/parallel/parallel.h"
 
 /* Small arrays move together, up to this many bytes. A larger one moves alone. */
@@ -128,10 +129,11 @@ static weft_status read_joined(mover *m, int begin, int end, char *values)
 static weft_status set_joined(mover *m, int begin, int end, char *values)
 {
     const weft_array *first = *m->chosen[begin];
+    weft_device *before = weft_default_device();
+    weft_set_default_device(weft_device_of(first));
     weft_scope_open_lean();
-    weft_array *flat = weft_to(weft_from_data(values + m->places[begin], weft_dtype_of(first),
-                                              WEFT_DIMS(size_of(m, begin, end))),
-                               weft_device_of(first));
+    weft_array *flat = weft_from_data(values + m->places[begin], weft_dtype_of(first),
+                                      WEFT_DIMS(size_of(m, begin, end)));
     int64_t at = 0;
     for (int k = begin; k < end; k++) {
         const int64_t next = at + weft_size(*m->chosen[k]);
@@ -142,6 +144,7 @@ static weft_status set_joined(mover *m, int begin, int end, char *values)
     }
     const weft_status status = weft_update(m->chosen + begin, m->arrays + begin, end - begin);
     weft_scope_close(NULL);
+    weft_set_default_device(before);
     return status;
 }
 
@@ -150,6 +153,7 @@ static weft_status set_joined(mover *m, int begin, int end, char *values)
 static weft_status set_on_host(mover *m, int begin, int end, char *values)
 {
     weft_status status = WEFT_OK;
+    weft_device *before = weft__optim_on_cpu(); /* other devices copy memory to their own */
     weft_scope_open_lean();
     for (int k = begin; k < end && status == WEFT_OK; k++) {
         weft_array *old = *m->chosen[k];
@@ -163,6 +167,7 @@ static weft_status set_on_host(mover *m, int begin, int end, char *values)
                                                          weft_free, own));
     }
     weft_scope_close(NULL);
+    weft_set_default_device(before);
     return status;
 }
 

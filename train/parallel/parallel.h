@@ -67,9 +67,9 @@ weft_status weft__group_add_sums(weft_trainer *t, weft_status status, weft_array
  * update. */
 weft_status weft__group_share_update(weft_trainer *t, weft_status status, bool applied);
 
-/* Rank 0 gets the optimizer's state of all ranks, for a checkpoint; weft__optim_release drops it.
- * Also after a failure that the ranks have agreed on. */
-weft_status weft__group_collect_states(weft_trainer *t);
+/* If `wanted` on rank 0, it gets the optimizer's state of all ranks, for a checkpoint;
+ * weft__optim_release drops it. Also after a failure that the ranks have agreed on. */
+weft_status weft__group_collect_states(weft_trainer *t, bool wanted);
 
 /* ---- move.c --------------------------------------------------------------------------------- */
 

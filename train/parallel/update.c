@@ -156,8 +156,11 @@ weft_status weft__group_share_update(weft_trainer *t, weft_status status, bool a
     t->torn = t->torn || group->broken;
     for (int r = 0; status != WEFT_OK && r < group->place.size; r++)
         t->torn = t->torn || weft__group_value(group, r, 0) != 0;
-    if (status != WEFT_OK || !applied)
+    if (status != WEFT_OK)
         return status;
+    float *none; /* those of the sums are kept for the parameters */
+    if (!applied)
+        return weft__group_values(group, 0, &none);
     status =
         weft__group_move(group, WEFT_OK, WEFT__MOVE_TO_ALL, t->slots.slots, t->owners, t->slots.n);
     t->torn = status != WEFT_OK;
@@ -166,7 +169,7 @@ weft_status weft__group_share_update(weft_trainer *t, weft_status status, bool a
 
 /* ---- states --------------------------------------------------------------------------------- */
 
-weft_status weft__group_collect_states(weft_trainer *t)
+weft_status weft__group_collect_states(weft_trainer *t, bool wanted)
 {
     weft_group *group = t->o.group;
     if (weft__group_is_one(group))
@@ -177,8 +180,11 @@ weft_status weft__group_collect_states(weft_trainer *t)
     weft_array ***slots = weft_optim_slots(t->optimizer, &n);
     const bool ended = group->ended;
     group->ended = false; /* after a failure that they agreed on, the ranks still save together */
-    const weft_status status = weft__group_move(group, WEFT_OK, WEFT__MOVE_TO_FIRST, slots,
-                                                weft__optim_owners(t->optimizer), n);
+    double values[WEFT__EXCHANGED] = {wanted};
+    weft_status status = weft__group_exchange(group, WEFT_OK, NULL, values, NULL);
+    if (status == WEFT_OK && weft__group_value(group, 0, 0) != 0)
+        status = weft__group_move(group, WEFT_OK, WEFT__MOVE_TO_FIRST, slots,
+                                  weft__optim_owners(t->optimizer), n);
     group->ended = group->ended || ended;
     return status;
 }

@@ -515,10 +515,12 @@ weft_status weft__run_finish(weft__run *run, const weft__run_state *state, weft_
     const weft_train_result *result = &state->result;
     char why[1024];
     snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());
-    weft_status saved = weft__group_collect_states(run->trainer);
+    const bool begins_again = status == WEFT_MEMORY && result->steps == 0 && run->made.path;
+    const bool wanted = run->metrics && run->saved != result->steps && !begins_again;
+    weft_status saved = weft__group_collect_states(run->trainer, wanted);
     if (run->metrics == NULL)
         return status == WEFT_OK ? saved : weft_fail(status, "%s", why);
-    if (status == WEFT_MEMORY && result->steps == 0 && run->made.path)
+    if (begins_again)
         return withdraw(run, status, why);
     /* Among the updates on the same completions only the weights are saved: a run continues from
      * the last of such updates. */

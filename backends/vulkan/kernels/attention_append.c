@@ -2,12 +2,14 @@
  * to write it to the caches. */
 #include "backends/vulkan/kernels/attention.h"
 #include "backends/vulkan/kernels/move.h"
+#include "backends/vulkan/kernels/structure.h"
 
 /* Layout as in attention_few.comp. */
 typedef struct token {
-    uint64_t k, v, positions, frequencies, start;
+    uint64_t k, v, positions, frequencies, start, fault;
     uint32_t k_at[2], v_at[2], positions_at, pairs;
     float amplitude, turn;
+    uint32_t fault_code, unused;
 } token;
 
 /* What is not written stays as it was: where a result does not lie over its cache, that is copied
@@ -40,18 +42,21 @@ uint64_t weft__vulkan_attention_append_record(const weft_call *call)
     uint32_t k_at[3], v_at[3];
     weft__vulkan_attention_strides(k, 3, k_at);
     weft__vulkan_attention_strides(v, 3, v_at);
-    const token record = {.k = weft__vulkan_address_or_0(k),
-                          .v = weft__vulkan_address_or_0(v),
-                          .positions = weft__vulkan_address_or_0(positions),
-                          .frequencies = weft__vulkan_address_or_0(frequencies),
-                          .start = weft__vulkan_address(&call->in[APPEND_START]),
-                          .k_at = {k_at[0], k_at[2]},
-                          .v_at = {v_at[0], v_at[2]},
-                          .positions_at =
-                              positions->shape.n == 2 ? (uint32_t)positions->strides[0] : 0,
-                          .pairs = (uint32_t)frequencies->shape.at[0],
-                          .amplitude = (float)params->rope.amplitude,
-                          .turn = params->rope.inverse ? -1 : 1};
+    const token record = {
+        .k = weft__vulkan_address_or_0(k),
+        .v = weft__vulkan_address_or_0(v),
+        .positions = weft__vulkan_address_or_0(positions),
+        .frequencies = weft__vulkan_address_or_0(frequencies),
+        .start = weft__vulkan_address(&call->in[APPEND_START]),
+        .fault = weft__vulkan_fault(call),
+        .k_at = {k_at[0], k_at[2]},
+        .v_at = {v_at[0], v_at[2]},
+        .positions_at = positions->shape.n == 2 ? (uint32_t)positions->strides[0] : 0,
+        .pairs = (uint32_t)frequencies->shape.at[0],
+        .amplitude = (float)params->rope.amplitude,
+        .turn = params->rope.inverse ? -1 : 1,
+        .fault_code =
+            weft__vulkan_fault_code(call, weft__vulkan_bad_index, call->in[1].shape.at[1])};
     return weft__vulkan_record(call, &record, sizeof record);
 }
 

@@ -33,7 +33,7 @@ static int64_t line_size(const weft__vulkan_product *p, bool by_term, int64_t ot
     return by_term ? p->terms : other;
 }
 
-/* Whether the product takes as long as reading its operands. */
+/* Whether the product is limited by memory bandwidth. */
 static bool is_narrow(const weft__vulkan_product *p)
 {
     return (p->rows <= FEW_ROWS || p->columns <= FEW_COLUMNS) && p->terms >= LEAST_NARROW;

@@ -26,7 +26,7 @@ typedef struct core_tile {
      * ratios of rates matter. `sum_rate` is for sums of products (linear_sum) whose operands' terms
      * are adjacent in memory. */
     uint16_t rate, sum_rate, extra;
-    bool narrow;                /* for products that take as long as reading their operands */
+    bool narrow;                /* for products that are limited by memory bandwidth */
     bool a_by_row, b_by_column; /* only for operands whose terms are not adjacent in memory */
 } core_tile;
 

@@ -472,7 +472,7 @@ void begin_segment(uint i)
 void main()
 {
     uint down = (p.rows + BM - 1u) / BM, across = (p.columns + BN - 1u) / BN, tiles = down * across;
-    uint group = p.first_group + group_index(), parts = APART ? p.chunk : part_count();
+    uint group = p.first_group + group_index(), parts = SUM ? p.chunk : part_count();
     uint part = group / tiles % parts, batch = group / tiles / parts;
     if (batch >= p.batches) {
         return;

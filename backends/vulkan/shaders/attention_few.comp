@@ -42,15 +42,18 @@ uint t = gl_LocalInvocationIndex;
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Token
 {
     Words k, v, positions, frequencies, start;
+    Fault fault;
     uint k_at[2], v_at[2]; // strides of B, Hk
     uint positions_at;     // stride of B
     uint pairs;
     float amplitude, turn; // turn: 1, or -1 for the inverse
+    uint fault_code;
 };
 #define TOKEN Token(p.at.d_o)
 
 shared real key_of_token[WIDTH];
 shared real cosines[WIDTH], sines[WIDTH];
+bool is_written;                  // in pages: the index is valid
 uint place;                       // of the token in the cache, or in the pool with all pages
 uint key_of_place, value_of_place; // its elements there
 #define IS_TOKEN(key) ((key) == key_of_place)
@@ -67,8 +70,11 @@ uint value_start(int b, int hk)
 
 void load_key(const View k, const View v, int b, int hk)
 {
-    uint last = PAGED ? (LAST + 1u) * PAGE - 1u : uint(p.at.S) - 1u;
-    place = clipped_place(TOKEN.start, START_TYPE, PAGED ? uint(b) : 0u, last);
+    int at = PAGED ? checked_index(TOKEN.start, START_TYPE, uint(b), int((LAST + 1u) * PAGE),
+                                   TOKEN.fault, TOKEN.fault_code)
+                   : int(clipped_place(TOKEN.start, START_TYPE, 0u, uint(p.at.S) - 1u));
+    is_written = at >= 0;
+    place = uint(max(at, 0));
     key_of_place = place_of(k, false, place);
     value_of_place = place_of(v, false, place);
     for (uint pair = t; pair < TOKEN.pairs; pair += 256u) {
@@ -124,7 +130,7 @@ int chunk_of_token(const View k)
 void append_token(const View k, const View v, int chunk, int b, int hk)
 {
     barrier();
-    if (chunk_of_token(k) != chunk) {
+    if (!is_written || chunk_of_token(k) != chunk) {
         return;
     }
     for (uint d = t; d < uint(p.at.D); d += 256u) {

@@ -12,8 +12,8 @@ layout(push_constant, scalar) uniform Push {
     uint batches, rows, columns, terms;
     int a_row, a_term, b_term, b_column;
     uint y_row, y_column;
-    // Split-K: parts of `chunk` terms. With several parts, y holds the sums of one part after
-    // another.
+    // Split-K: parts of `chunk` terms, or of a sum the number of parts. With several parts, y holds
+    // the sums of one part after another.
     uint chunk;
     int bias_stride;
     uint first_group; // of a launch that is divided
