@@ -312,48 +312,64 @@ static serve_error admit(serve_request *r)
     return (serve_error){0};
 }
 
-/* Headers of which one request has one at most, or programs on its way may disagree about where it
- * ends or whom it is for. */
-typedef struct single_headers {
-    int hosts, lengths, codings;
-} single_headers;
+/* A proxy and this server may disagree about the end or the host of a request that repeats these
+ * headers, or whose names contain blanks. */
+typedef struct framing {
+    int hosts, lengths, codings, blanks;
+} framing;
 
 static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, const char *key,
                                     const char *value)
 {
-    single_headers *n = context;
+    framing *n = context;
     (void)kind;
     (void)value;
     n->hosts += strcasecmp(key, "Host") == 0;
     n->lengths += strcasecmp(key, "Content-Length") == 0;
     n->codings += strcasecmp(key, "Transfer-Encoding") == 0;
+    n->blanks += strpbrk(key, " \t") != NULL;
     return MHD_YES;
 }
 
-static serve_error check_headers(serve_request *r)
+static const char *header(const serve_request *r, const char *name)
 {
-    const char *coding =
-        MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, "Content-Encoding");
-    single_headers n = {0};
+    return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
+}
+
+/* Sets r->closes, also if another error comes first: what follows such a request is not read. */
+static serve_error check_framing(serve_request *r)
+{
+    const char *coding = header(r, "Transfer-Encoding");
+    const bool other = coding != NULL && strcasecmp(coding, "chunked") != 0;
+    framing n = {0};
     MHD_get_connection_values(r->connection, MHD_HEADER_KIND, count_header, &n);
-    r->closes = n.hosts > 1 || n.lengths + n.codings > 1;
-    if (r->closes)
-        return serve_error_make(400, "expected at most one header Host, and one of Content-Length "
-                                     "and Transfer-Encoding");
-    if (coding != NULL && strcasecmp(coding, "identity") != 0)
-        return serve_error_make(415,
-                                "Content-Encoding: expected a body that is not encoded, got "
-                                "\"%s\"",
-                                weft_printable(coding));
-    return (serve_error){0};
+    const bool ambiguous = n.hosts > 1 || n.lengths + n.codings > 1 || n.blanks > 0;
+    r->closes = ambiguous || other;
+    if (ambiguous)
+        return serve_error_make(400, "expected at most one header Host, one of Content-Length and "
+                                     "Transfer-Encoding, and names without blanks");
+    return other ? serve_error_make(501, "Transfer-Encoding: expected chunked, got \"%s\"",
+                                    weft_printable(coding))
+                 : (serve_error){0};
+}
+
+static serve_error check_encoding(const serve_request *r)
+{
+    const char *coding = header(r, "Content-Encoding"), *length = header(r, "Content-Length");
+    const bool body =
+        header(r, "Transfer-Encoding") != NULL || (length != NULL && strtoll(length, NULL, 10) > 0);
+    if (!body || coding == NULL || *coding == '\0' || strcasecmp(coding, "identity") == 0)
+        return (serve_error){0};
+    return serve_error_make(415,
+                            "Content-Encoding: expected a body that is not encoded, got \"%s\"",
+                            weft_printable(coding));
 }
 
 /* What is known to be wrong before the body has come. */
 static serve_error check(serve_request *r, const char *method, const char *url)
 {
     serve_server *server = r->server;
-    const char *length =
-        MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, "Content-Length");
+    const char *length = header(r, "Content-Length");
     bool known = false;
     r->route = serve_find_route(method, url, &known);
     r->url = weft_format("%s %s", weft_printable(method), weft_printable(url));
@@ -362,10 +378,11 @@ static serve_error check(serve_request *r, const char *method, const char *url)
         r->api = r->route->api;
     /* Browsers send no key with OPTIONS. */
     const bool asks = strcmp(method, "OPTIONS") == 0;
+    const serve_error ambiguous = check_framing(r);
     serve_error error =
         serve_guard(server, r->connection, !asks && (r->route == NULL || !r->route->open));
     if (error.http == 0)
-        error = check_headers(r);
+        error = ambiguous.http != 0 ? ambiguous : check_encoding(r);
     if (error.http != 0 || asks)
         return error;
     if (r->route == NULL)

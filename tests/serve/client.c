@@ -94,10 +94,12 @@ int client_open(int port, const char *method, const char *path, const char *head
     if (headers == NULL || (strstr(headers, "Content-Length:") == NULL &&
                             strstr(headers, "Transfer-Encoding:") == NULL))
         snprintf(sized, sizeof sized, "Content-Length: %zu\r\n", n);
-    char *text =
-        weft_format("%s %s HTTP/1.1\r\n%s%sConnection: close\r\n%s\r\n%s", method, path,
-                    headers != NULL && strstr(headers, "Host:") ? "" : "Host: localhost\r\n",
-                    headers != NULL ? headers : "", sized, body != NULL ? body : "");
+    char *text = weft_format(
+        "%s %s HTTP/1.1\r\n%s%s%s%s\r\n%s", method, path,
+        headers != NULL && strstr(headers, "Host:") ? "" : "Host: localhost\r\n",
+        headers != NULL ? headers : "",
+        headers != NULL && strstr(headers, "Connection:") ? "" : "Connection: close\r\n", sized,
+        body != NULL ? body : "");
     (void)setsockopt(s, SOL_SOCKET, SO_RCVBUF, &window, sizeof window); /* a stalled one fills it */
     const bool connected =
         s >= 0 && text != NULL && connect(s, (const struct sockaddr *)&to, sizeof to) == 0;
