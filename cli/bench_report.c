@@ -159,9 +159,9 @@ static void print_json(const bench_values *v, const char *path, const weft_engin
                &r->state_bundle);
     print_probes(r);
     printf("\"bandwidth\": {\"weight_bytes_per_token\": %lld, \"weight_bytes_per_sec\": %.6g, "
-           "\"machine_bytes_per_sec\": %.6g, \"utilisation\": %.6g}, \"quality\": {\"checks\": [",
+           "\"machine_bytes_per_sec\": %.6g, \"utilization\": %.6g}, \"quality\": {\"checks\": [",
            (long long)i->weight_bytes, r->weights_per_second, r->machine_per_second,
-           r->utilisation);
+           r->utilization);
     if (i->tokenizer) {
         print_check("non_empty_output", r->has_text, r->text_score, "share of runs with text");
         fputs(", ", stdout);
@@ -252,8 +252,8 @@ static void print_text(const char *path, const weft_engine_info *i, const weft_b
     if (r->machine_per_second > 0)
         printf("bandwidth   %s of weights a token: %s/s of the machine's %s/s, %.0f%%%s\n",
                cli_bytes(i->weight_bytes), cli_bytes((int64_t)r->weights_per_second),
-               cli_bytes((int64_t)r->machine_per_second), 100 * r->utilisation,
-               r->utilisation > 1 ? " (weights stay in the processor's caches)" : "");
+               cli_bytes((int64_t)r->machine_per_second), 100 * r->utilization,
+               r->utilization > 1 ? " (weights stay in the processor's caches)" : "");
     print_kept(r);
     print_probe_cost(r);
     fputs("checks      ", stdout);

@@ -236,15 +236,15 @@ weft_status classify_by_token(const classify_values *v, classify_run *r)
 /* ---- Labels --------------------------------------------------------------------------------- */
 
 /* The labels, and a scoring request for each pair of text and label. */
-typedef struct labelling {
+typedef struct labeling {
     classify_choice *labels; /* in the order of the command line */
     size_t n;
     weft_score_request *requests; /* text i with label l has index i n + l */
     weft_scored *results;
     size_t n_requests;
-} labelling;
+} labeling;
 
-static weft_status split_labels(const char *text, labelling *x)
+static weft_status split_labels(const char *text, labeling *x)
 {
     size_t most = 1;
     for (const char *p = text; *p != '\0'; p++)
@@ -289,7 +289,7 @@ static size_t common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
 
 /* All labels of a text are scored from where the first of them differs from the text alone, so that
  * they are compared over the same characters. */
-static weft_status make_requests(const classify_run *r, cli_input *t, const labelling *x,
+static weft_status make_requests(const classify_run *r, cli_input *t, const labeling *x,
                                  unsigned flags, weft_score_request *requests)
 {
     size_t from = t->n_ids;
@@ -307,7 +307,7 @@ static weft_status make_requests(const classify_run *r, cli_input *t, const labe
     return status;
 }
 
-static weft_status show_labels(const classify_values *v, classify_run *r, labelling *x)
+static weft_status show_labels(const classify_values *v, classify_run *r, labeling *x)
 {
     classify_choice *choices = malloc((x->n + 1) * sizeof *choices);
     if (choices == NULL)
@@ -334,7 +334,7 @@ static weft_status show_labels(const classify_values *v, classify_run *r, labell
 weft_status classify_by_labels(const classify_values *v, classify_run *r)
 {
     const unsigned flags = v->no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL;
-    labelling x = {0};
+    labeling x = {0};
     weft_status status = split_labels(v->labels, &x);
     if (status == WEFT_OK) {
         x.n_requests = r->texts.n * x.n;

@@ -114,7 +114,7 @@ static const char *side_of(const weft_dataset *d, int64_t i)
     }
     static const char *const sides[][2] = {
         [WEFT_EXAMPLES_SINGLE] = {"", ""},
-        [WEFT_EXAMPLES_LABELLED] = {", undesirable", ", desirable"},
+        [WEFT_EXAMPLES_LABELED] = {", undesirable", ", desirable"},
         [WEFT_EXAMPLES_PAIRS] = {", rejected", ", chosen"},
         [WEFT_EXAMPLES_SCORED] = {"", ""},
         [WEFT_EXAMPLES_PROMPTS] = {", prompt", ", prompt"}};
@@ -260,7 +260,7 @@ static void print_examples(const weft_dataset *d)
     else if (info.examples == WEFT_EXAMPLES_TEXTS)
         printf("examples   %s of %lld texts%s\n", cli_count(info.samples / info.texts),
                (long long)info.texts, info.scored ? " and a score" : "");
-    else if (info.examples == WEFT_EXAMPLES_LABELLED)
+    else if (info.examples == WEFT_EXAMPLES_LABELED)
         printf("labels     %s desirable, %s not\n", cli_count(n), cli_count(info.samples - n));
 }
 

@@ -191,11 +191,11 @@ static void print_cell(FILE *file, const canvas *c, int at, const cli_plot_style
 static void print_rows(FILE *file, const canvas *c, const cli_plot_style *style)
 {
     for (int row = 0; row < c->rows; row++) {
-        const bool labelled = row == 0 || row == c->rows - 1 || row == c->rows / 2;
+        const bool labeled = row == 0 || row == c->rows - 1 || row == c->rows / 2;
         const double range = c->high_y - c->low_y;
         double y = c->high_y - range * (double)row / (double)(c->rows - 1);
         y = fabs(y) < 1e-6 * range ? 0 : y;
-        if (labelled)
+        if (labeled)
             fprintf(file, "%*.4g ", LABEL - 2, y);
         else
             fprintf(file, "%*s", LABEL - 1, "");

@@ -39,7 +39,7 @@ weft_status train_read_epoch(const train_values *v, train_run *r, const weft_can
         const int64_t rows = weft_dim(read, 0), columns = weft_dim(read, 1);
         out->packed_pairs = batch.pack != NULL;
         const bool two =
-            batch.examples == WEFT_EXAMPLES_LABELLED || batch.examples == WEFT_EXAMPLES_PAIRS;
+            batch.examples == WEFT_EXAMPLES_LABELED || batch.examples == WEFT_EXAMPLES_PAIRS;
         out->unit = batch.examples == WEFT_EXAMPLES_TEXTS ? (int)batch.texts
                     : two && !out->packed_pairs           ? 2
                                                           : 1;

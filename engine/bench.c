@@ -187,7 +187,7 @@ static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
     sum_up(report, greedy.max_tokens);
     report->weights_per_second = (double)info.weight_bytes * report->decode_per_second;
     if (report->machine_per_second > 0)
-        report->utilisation = report->weights_per_second / report->machine_per_second;
+        report->utilization = report->weights_per_second / report->machine_per_second;
     return WEFT_OK;
 }
 

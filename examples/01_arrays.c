@@ -25,13 +25,13 @@ static void read_floats(weft_array *x, float *out, int64_t n)
 
 /* A function of arrays borrows its inputs and returns a temporary of the caller's scope. Everything
  * else it makes goes when its own scope closes. */
-static weft_array *standardise(weft_array *x)
+static weft_array *standardize(weft_array *x)
 {
     weft_scope_open();
     weft_dims last = WEFT_DIMS(-1);
-    weft_array *centred = weft_subtract(x, weft_mean(x, last, true));
-    weft_array *variance = weft_mean(weft_square(centred), last, true);
-    return weft_scope_close(weft_divide(centred, weft_sqrt(variance)));
+    weft_array *centered = weft_subtract(x, weft_mean(x, last, true));
+    weft_array *variance = weft_mean(weft_square(centered), last, true);
+    return weft_scope_close(weft_divide(centered, weft_sqrt(variance)));
 }
 
 static void making_and_reading(void)
@@ -56,8 +56,8 @@ static void making_and_reading(void)
     read_floats(product, out, 4);
     expect("a a^T [0][1]", (double)out[1], 32);
 
-    read_floats(standardise(a), out, 6);
-    expect("standardised, first element", (double)out[0], -sqrt(1.5));
+    read_floats(standardize(a), out, 6);
+    expect("standardized, first element", (double)out[0], -sqrt(1.5));
 }
 
 static void dtypes_meet(void)

@@ -57,9 +57,9 @@ static int64_t pages_for(const weft_running_batch *b, int64_t n)
     return b->paged ? weft__pages_for(weft__smaller(n, b->paged->capacity)) : 0;
 }
 
-/* Grows the pool to n pages in all layers or, on failure, in none: layers that have grown are shrunk
- * in reverse order, which needs no more memory than growing them did. One that cannot be shrunk
- * stays larger until the next call; its further pages are not used. */
+/* Grows the pool to n pages in all layers or, on failure, in none: layers that have grown are
+ * shrunk in reverse order, which needs no more memory than growing them did. One that cannot be
+ * shrunk stays larger until the next call; its further pages are not used. */
 static weft_status resize(weft_running_batch *b, int64_t n)
 {
     const int64_t before = b->pages.n;

@@ -20,7 +20,7 @@ typedef struct writing {
     const weft__family *family;  /* NULL: a program's own */
     const weft__naming *classes; /* of an encoder with labels, whatever the checkpoint's; or NULL */
     bool text_only;
-    bool labelled;    /* the tree has a head; that of the checkpoint is not copied */
+    bool labeled;     /* the tree has a head; that of the checkpoint is not copied */
     bool dense;       /* no matrix is quantized: the layout is that of transformers */
     bool blocks;      /* weft__model_keeps_blocks */
     const char *taps; /* dense, and the tree has MLX's layout of these convolutions; or NULL */
@@ -226,7 +226,7 @@ static weft_status put_unused(writing *w)
     for (int i = 0; i < w->stored->n && !w->text_only && !w->classes && status == WEFT_OK; i++) {
         const weft__weight *own = &w->stored->at[i];
         char name[WEFT_NN_PATH];
-        if (!own->unused || (w->labelled && weft__is_label_head(own->path)))
+        if (!own->unused || (w->labeled && weft__is_label_head(own->path)))
             continue;
         if (own->name == NULL) /* of a GGUF file */
             name_of(w, own->path, name, sizeof name);
@@ -281,7 +281,7 @@ weft_status weft__model_save_tensors(weft_model *model, const char *path, bool t
                  .family = weft_model_family_of(model)->own,
                  .classes = weft__model_label_naming(model),
                  .text_only = text_only,
-                 .labelled = weft_model_info_of(model)->n_labels > 0,
+                 .labeled = weft_model_info_of(model)->n_labels > 0,
                  .dense = !weft__model_is_mlx(model),
                  .blocks = weft__model_keeps_blocks(model),
                  .parameters = &parameters};

@@ -14,7 +14,9 @@ grep -oE '"file": "[^"]+"' "$build/compile_commands.json" | cut -d '"' -f 4 | so
     (cd "$build" && xargs realpath) |
     xargs -P "$(nproc)" -n 4 clang-tidy -p "$build" --quiet 2>/dev/null || status=1
 
-codespell --ignore-words=tools/spelling.txt \
+# Names in backquotes may be old ones.
+codespell --builtin clear,en-GB_to_en-US --ignore-words=tools/spelling.txt \
+    --ignore-regex='`[^`]*`' \
     --skip './build*,./.git,*.json,*.jsonl,*.txt,*.safetensors,./tests/golden,./tests/fuzz/corpus' \
     . || status=1
 

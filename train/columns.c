@@ -26,7 +26,7 @@ const weft__column weft__columns[WEFT__COLUMNS] = {
     COLUMN(reference, FLOAT32, "B", WEFT__OBJECTIVE, 0, WEFT_COLUMN_REFERENCE,
            "reference log-probabilities (weft_dataset_add_reference)"),
     COLUMN(labels, FLOAT32, "N", WEFT__OBJECTIVE, 0, WEFT_COLUMN_LABELS,
-           "whether samples are desirable (weft_dataset_add_labelled), or the scores of texts"),
+           "whether samples are desirable (weft_dataset_add_labeled), or the scores of texts"),
     COLUMN(advantages, FLOAT32, "N", WEFT__OBJECTIVE, 0, WEFT_COLUMN_ADVANTAGES,
            "advantages of completions (weft_dataset_load_completions)"),
     COLUMN(old, FLOAT32, "BL", WEFT__OBJECTIVE, 0, WEFT_COLUMN_OLD,
@@ -67,7 +67,7 @@ int64_t weft__rows_per_example(weft_examples examples, int64_t texts)
 {
     if (examples == WEFT_EXAMPLES_TEXTS)
         return texts > 1 ? texts : 1;
-    return examples == WEFT_EXAMPLES_LABELLED || examples == WEFT_EXAMPLES_PAIRS ? 2 : 1;
+    return examples == WEFT_EXAMPLES_LABELED || examples == WEFT_EXAMPLES_PAIRS ? 2 : 1;
 }
 
 static int64_t per_example(const weft_batch *batch)
@@ -149,14 +149,14 @@ unsigned weft__dataset_columns(const weft_dataset *d)
            (d->taught ? WEFT_COLUMN_TEACHER_TOKENS | WEFT_COLUMN_TEACHER_TARGETS : 0U) |
            (d->top ? WEFT_COLUMN_TOP | WEFT_COLUMN_TOP_LOGPROBS : 0U) |
            (scored ? WEFT_COLUMN_ADVANTAGES : 0U) | (d->sampled ? WEFT_COLUMN_SAMPLED : 0U) |
-           (d->info.examples == WEFT_EXAMPLES_LABELLED || d->info.scored ? WEFT_COLUMN_LABELS : 0U);
+           (d->info.examples == WEFT_EXAMPLES_LABELED || d->info.scored ? WEFT_COLUMN_LABELS : 0U);
 }
 
 /* Checks the kind of examples of `where`, data or a batch, and the columns of objectives there. */
 static weft_status check_kind(const weft_objective *o, const char *where, weft_examples examples,
                               int64_t texts, unsigned has)
 {
-    static const char *const kinds[] = {"single samples",       "labelled completions",
+    static const char *const kinds[] = {"single samples",       "labeled completions",
                                         "preference pairs",     "completions with rewards",
                                         "texts to be compared", "prompts"};
     if (examples != o->examples)

@@ -55,7 +55,7 @@ weft_array **weft__batch_slot(const weft_batch *batch, int c);
 
 weft_dims weft__column_shape(int c, const weft__batch_sizes *sizes);
 
-/* The rows of an example: 2 for pairs and labelled samples, `texts` for texts to be compared. */
+/* The rows of an example: 2 for pairs and labeled samples, `texts` for texts to be compared. */
 int64_t weft__rows_per_example(weft_examples examples, int64_t texts);
 
 /* Whether samples of a batch share tokens: completions, of which one has the prompt of its group

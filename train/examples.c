@@ -1,4 +1,4 @@
-/* train/examples.c -- examples (single samples, pairs, labelled samples) and batches of them. */
+/* train/examples.c -- examples (single samples, pairs, labeled samples) and batches of them. */
 #include "train/examples.h"
 
 #include <math.h>
@@ -55,21 +55,21 @@ weft_status weft_dataset_add_pair(weft_dataset *dataset, const weft_sample *chos
     return status;
 }
 
-weft_status weft_dataset_add_labelled(weft_dataset *dataset, const weft_sample *sample,
-                                      bool desirable)
+weft_status weft_dataset_add_labeled(weft_dataset *dataset, const weft_sample *sample,
+                                     bool desirable)
 {
     weft_dataset_info *info = &dataset->info;
     const int64_t n = info->samples;
-    if (n > 0 && info->examples != WEFT_EXAMPLES_LABELLED)
-        return weft_fail(WEFT_INVALID, "dataset: a labelled sample was added to others");
+    if (n > 0 && info->examples != WEFT_EXAMPLES_LABELED)
+        return weft_fail(WEFT_INVALID, "dataset: a labeled sample was added to others");
     if (sample->length > dataset->limit && dataset->longer == WEFT_LONG_SPLIT)
         return weft_fail(WEFT_INVALID,
-                         "the sample has %lld tokens, more than the %lld allowed, and labelled "
+                         "the sample has %lld tokens, more than the %lld allowed, and labeled "
                          "samples cannot be split",
                          (long long)sample->length, (long long)dataset->limit);
     info->examples = WEFT_EXAMPLES_SINGLE;
     const weft_status status = weft_dataset_add_sample(dataset, sample);
-    info->examples = WEFT_EXAMPLES_LABELLED;
+    info->examples = WEFT_EXAMPLES_LABELED;
     if (info->samples > n)
         dataset->samples[n].undesirable = !desirable;
     return status;
@@ -151,7 +151,7 @@ weft_status weft_dataset_add_texts(weft_dataset *dataset, const weft_sample *tex
 
 int64_t weft__example_samples(const weft_dataset *d)
 {
-    return d->info.examples == WEFT_EXAMPLES_LABELLED
+    return d->info.examples == WEFT_EXAMPLES_LABELED
                ? 1
                : weft__rows_per_example(d->info.examples, d->info.texts);
 }
@@ -226,13 +226,13 @@ int64_t weft__example_cells(const weft_dataset *d, int64_t e)
     int64_t own = 0;
     for (int64_t k = 0; k < n; k++)
         own += d->samples[n * e + k].length - 1;
-    return d->info.examples == WEFT_EXAMPLES_LABELLED ? own + mismatch_length(d, e) - 1 : own;
+    return d->info.examples == WEFT_EXAMPLES_LABELED ? own + mismatch_length(d, e) - 1 : own;
 }
 
 int64_t weft__example_entry(const weft_dataset *d, int64_t e, int64_t k)
 {
-    return d->info.examples == WEFT_EXAMPLES_LABELLED ? e + k * d->info.samples
-                                                      : weft__example_samples(d) * e + k;
+    return d->info.examples == WEFT_EXAMPLES_LABELED ? e + k * d->info.samples
+                                                     : weft__example_samples(d) * e + k;
 }
 
 /* Collects the samples of n examples: first ones, then second ones. */
@@ -242,7 +242,7 @@ static weft_status gather(const weft_dataset *d, const int64_t *examples, int64_
     weft_status status = WEFT_OK;
     for (int64_t r = 0; status == WEFT_OK && r < rows; r++) {
         const int64_t e = examples[r % n];
-        if (d->info.examples == WEFT_EXAMPLES_LABELLED && r >= n)
+        if (d->info.examples == WEFT_EXAMPLES_LABELED && r >= n)
             status = mismatch(d, e, &builders[r - n], &samples[r]);
         else
             samples[r] = weft_dataset_at(d, weft__example_entry(d, e, r / n));

@@ -11,7 +11,7 @@ int64_t weft__examples_count(const weft_dataset *dataset);
 int64_t weft__example_cells(const weft_dataset *dataset, int64_t e);
 
 /* The index of the reference log-probability of an example's row k, which is also that of its
- * sample in the dataset. A labelled sample's second row has no sample of its own. */
+ * sample in the dataset. A labeled sample's second row has no sample of its own. */
 int64_t weft__example_entry(const weft_dataset *dataset, int64_t e, int64_t k);
 
 /* The number of samples that the dataset has for each example. */

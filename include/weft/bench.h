@@ -74,7 +74,7 @@ typedef struct weft_bench_report {
     /* Bytes of weights that decoding reads per second, and the device's memory bandwidth (measured
      * just before by adding two arrays); 0: unknown. */
     double weights_per_second, machine_per_second;
-    double utilisation; /* their ratio; above 1 if the weights stay in the processor's caches */
+    double utilization; /* their ratio; above 1 if the weights stay in the processor's caches */
     /* Whether every run gave text, the share of runs that did, and the share of max_tokens. */
     bool has_text, has_tokens;
     double text_score, token_score;

@@ -10,8 +10,8 @@
  *
  * In a run the ranks share the batches of each update, in their order, and those of each
  * validation. Gradients and weights are summed in the order of ranks. Each rank updates a share of
- * the parameters, keeps only their optimizer state, and sends the updated parameters to the others. The result is
- * that of one process with the same options up to the rounding of sums.
+ * the parameters, keeps only their optimizer state, and sends the updated parameters to the others.
+ * The result is that of one process with the same options up to the rounding of sums.
  * Only rank 0 writes the folder and reads checkpoints. A run is resumed with the number of ranks it
  * had. A failure, a callback or a `cancel` on one rank ends the run on all.
  *

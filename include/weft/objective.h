@@ -28,7 +28,7 @@ typedef struct weft_embed_settings weft_embed_settings; /* weft/batch.h */
 /* The kind of a dataset's examples, the units of shuffling, splitting and batching. */
 typedef enum weft_examples {
     WEFT_EXAMPLES_SINGLE = 0, /* a sample */
-    WEFT_EXAMPLES_LABELLED,   /* a completion of a prompt that is desirable or not */
+    WEFT_EXAMPLES_LABELED,    /* a completion of a prompt that is desirable or not */
     WEFT_EXAMPLES_PAIRS,      /* a chosen and a rejected completion of one prompt */
     WEFT_EXAMPLES_SCORED,     /* a sampled completion with its reward, in groups of one prompt */
     WEFT_EXAMPLES_TEXTS,  /* texts whose vectors are compared: an anchor, a positive, and perhaps

@@ -230,9 +230,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_pair(weft_dataset *dataset,
     WEFT_NONNULL(1);
 /* Adds a sample whose prompt has weight 0 and whose completion is desirable or not. WEFT_INVALID if
  * the dataset has samples of another kind, and for a longer sample with WEFT_LONG_SPLIT. */
-WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_labelled(weft_dataset *dataset,
-                                                              const weft_sample *sample,
-                                                              bool desirable) WEFT_NONNULL(1, 2);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_labeled(weft_dataset *dataset,
+                                                             const weft_sample *sample,
+                                                             bool desirable) WEFT_NONNULL(1, 2);
 
 WEFT_API void weft_dataset_free(weft_dataset *dataset); /* NULL is accepted */
 
@@ -240,7 +240,7 @@ WEFT_API void weft_dataset_free(weft_dataset *dataset); /* NULL is accepted */
 WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset) WEFT_NONNULL(1);
 WEFT_API weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i) WEFT_NONNULL(1);
 /* Whether the completion of sample i is desired: in pairs, the chosen one; in labeled samples, as
- * labelled; in all others true. */
+ * labeled; in all others true. */
 WEFT_API bool weft_dataset_is_desirable(const weft_dataset *dataset, int64_t i) WEFT_NONNULL(1);
 
 /* ---- Batches -------------------------------------------------------------------------------- */

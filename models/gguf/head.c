@@ -74,12 +74,12 @@ weft_status weft__gguf_put_head(weft__gguf_facts *f)
 weft_status weft__gguf_each_of_head(const weft__gguf_facts *f, weft__gguf_add *add, void *context)
 {
     const weft__weights *stored = weft__model_stored(f->model);
-    const bool labelled = weft_model_info_of(f->model)->n_labels > 0; /* then it is a parameter */
+    const bool labeled = weft_model_info_of(f->model)->n_labels > 0; /* then it is a parameter */
     weft_status status = WEFT_OK;
     for (const weft__tensor_name *t = f->family->names; t && t->path && status == WEFT_OK; t++) {
         for (int k = 0; weft__is_label_head(t->path) && k < stored->n; k++) {
             const weft__weight *w = &stored->at[k];
-            if (w->unused && w->array && !labelled && strcmp(w->path, t->path) == 0)
+            if (w->unused && w->array && !labeled && strcmp(w->path, t->path) == 0)
                 status = add(context, t->gguf, weft_astype(w->array, WEFT_FLOAT32));
         }
     }

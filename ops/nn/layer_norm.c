@@ -3,15 +3,15 @@
 
 /* x - mean, and 1 / sqrt(var + eps). */
 typedef struct moments {
-    weft_array *centred;      /* (..., E) */
+    weft_array *centered;     /* (..., E) */
     weft_array *inverse_root; /* (..., 1) */
 } moments;
 
 static moments moments_of(weft_array *x, double eps)
 {
-    weft_array *centred = weft_subtract(x, weft_mean(x, WEFT_DIMS(-1), true));
-    weft_array *variance = weft_mean(weft_square(centred), WEFT_DIMS(-1), true);
-    return (moments){centred, weft_rsqrt(weft_add_scalar(variance, eps))};
+    weft_array *centered = weft_subtract(x, weft_mean(x, WEFT_DIMS(-1), true));
+    weft_array *variance = weft_mean(weft_square(centered), WEFT_DIMS(-1), true);
+    return (moments){centered, weft_rsqrt(weft_add_scalar(variance, eps))};
 }
 
 /* ---- Gradient ------------------------------------------------------------------------------- */
@@ -44,7 +44,7 @@ static void vjp_expand(weft_array *node, weft_array **outs)
     weft_array *x = computed_input(node, 0);
     weft_array *ct = computed_input(node, params->has_weight ? 2 : 1);
     moments m = moments_of(x, params->eps);
-    weft_array *n = weft_multiply(m.centred, m.inverse_root);
+    weft_array *n = weft_multiply(m.centered, m.inverse_root);
     weft_array *g = params->has_weight ? weft_multiply(ct, computed_input(node, 1)) : ct;
     weft_array *along = weft_mean(weft_multiply(g, n), WEFT_DIMS(-1), true);
     weft_array *dx = weft_subtract(g, weft_mean(g, WEFT_DIMS(-1), true));
@@ -134,7 +134,7 @@ static void expand(weft_array *node, weft_array **outs)
 {
     const weft_norm_params *params = weft_node_params(node);
     moments m = moments_of(computed_input(node, 0), params->eps);
-    weft_array *y = weft_multiply(m.centred, m.inverse_root);
+    weft_array *y = weft_multiply(m.centered, m.inverse_root);
     y = params->has_weight ? weft_multiply(y, computed_input(node, 1)) : y;
     y = params->has_bias ? weft_add(y, computed_input(node, params->has_weight ? 2 : 1)) : y;
     outs[0] = weft_astype(y, input_dtype(node, 0));

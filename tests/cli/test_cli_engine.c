@@ -61,7 +61,7 @@ static void bench_reports(void)
     CHECK_EQ_INT(json_object_get_int(at(root, "generation.generated_tokens")), 12);
     CHECK_STR(json_object_get_string(at(root, "quality.checks.0.name")), "non_empty_output");
     CHECK(json_object_get_boolean(at(root, "quality.checks.0.pass")));
-    CHECK(json_object_get_double(at(root, "bandwidth.utilisation")) > 0);
+    CHECK(json_object_get_double(at(root, "bandwidth.utilization")) > 0);
     /* the embedding is tied: every weight is read, 4 bytes for each of 3,148,992 */
     CHECK_EQ_INT(json_object_get_int64(at(root, "bandwidth.weight_bytes_per_token")), 12595968);
     CHECK(json_object_get_boolean(at(root, "probes.attempted")));

@@ -31,7 +31,7 @@ static const char *pairs(void)
 }
 
 /* Texts of different lengths with three labels. */
-static const char *labelled(void)
+static const char *labeled(void)
 {
     static const char *const labels[] = {"none", "few", "many"};
     static char text[9000];
@@ -40,7 +40,7 @@ static const char *labelled(void)
         snprintf(text + strlen(text), 200,
                  "{\"text\": \"Story %d: The fox had %d cubs.%.*s\", \"label\": \"%s\"}\n", i,
                  i % 7, 4 * (i % 9), " He ran to the old tree in the far wood.", labels[i % 7 / 3]);
-    return text_file("labelled.jsonl", text);
+    return text_file("labeled.jsonl", text);
 }
 
 /* Rows of three texts, two of which have the same positive. */
@@ -86,7 +86,7 @@ static void ranks_have_the_losses_of_one_process(void)
         const bool embed = strcmp(runs[i].name, "embed") == 0;
         const char *rows = embed                                   ? triplets()
                            : strcmp(runs[i].name, "dpo") == 0      ? pairs()
-                           : strcmp(runs[i].name, "classify") == 0 ? labelled()
+                           : strcmp(runs[i].name, "classify") == 0 ? labeled()
                                                                    : launcher_data();
         const char *one = check_temporary(runs[i].name), *many = check_temporary("ranks");
         char options[600];

@@ -125,7 +125,7 @@ static void rewards_are_in_the_report(void)
         "\"rewards/accuracies\": 0.5, \"rewards/margins\": 0.2}\n"
         "{\"step\": 2, \"loss\": 0.6, \"rewards/chosen\": 0.3, \"rewards/rejected\": -0.2, "
         "\"rewards/accuracies\": 0.75, \"rewards/margins\": 0.5}\n";
-    static const char *const labelled =
+    static const char *const labeled =
         "{\"step\": 1, \"loss\": 0.7, \"rewards/chosen\": 0.1, \"rewards/rejected\": null, "
         "\"rewards/margins\": null}\n"
         "{\"step\": 2, \"loss\": 0.6, \"rewards/chosen\": 0.2, \"rewards/rejected\": -0.2, "
@@ -141,7 +141,7 @@ static void rewards_are_in_the_report(void)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         CHECK_CONTAINS(o.out, parts[i]);
     CHECK(strstr(o.out, "nats per token") == NULL);
-    snprintf(folder, sizeof folder, "%s", run_folder("labelled", finished, labelled));
+    snprintf(folder, sizeof folder, "%s", run_folder("labeled", finished, labeled));
     CHECK_EQ_INT(weft_command(NULL, "report %s", folder).code, 0);
     o = shell_command(NULL, "cat %s/report.html", folder);
     CHECK_CONTAINS(o.out, "Reward margin, smoothed");

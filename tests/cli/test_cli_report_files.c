@@ -22,8 +22,8 @@ static void make_data(void)
                         "\" dull.\"}\n"},
         {"prompts.jsonl", "{\"prompt\": \"Tale %d\"}\n"},
         {"texts.jsonl", "{\"anchor\": \"Tale %d\", \"positive\": \"An egg.\"}\n"},
-        {"labelled.jsonl", "{\"text\": \"Tale %d\", \"label\": \"a\"}\n{\"text\": \"No tale %d\", "
-                           "\"label\": \"b\"}\n"}};
+        {"labeled.jsonl", "{\"text\": \"Tale %d\", \"label\": \"a\"}\n{\"text\": \"No tale %d\", "
+                          "\"label\": \"b\"}\n"}};
     snprintf(folder, sizeof folder, "%s", check_temporary("objectives"));
     CHECK_OK(weft_folder_make(folder));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -56,7 +56,7 @@ static const struct {
              "--reward pattern:e --reward 'pattern:a,b' --val-data prompts.jsonl --beta 0.1"},
     {"distill", "--data rows.jsonl --objective distill --teacher storyteller --val-split 0.3"},
     {"embedder", "--data texts.jsonl --task embed --val-split 0.3"},
-    {"classifier", "--data labelled.jsonl --task classify --val-split 0.3"},
+    {"classifier", "--data labeled.jsonl --task classify --val-split 0.3"},
 };
 enum { RUNS = sizeof runs / sizeof *runs };
 

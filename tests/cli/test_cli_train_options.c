@@ -43,8 +43,8 @@ static void make_data(void)
         {"prompts.jsonl", "{\"prompt\": \"Once\"}\n{\"prompt\": \"A king\"}\n"
                           "{\"prompt\": \"The fox\"}\n{\"prompt\": \"Long ago\"}\n"},
         {"story.txt", story},
-        {"labelled.jsonl", "{\"text\": \"A hen.\", \"label\": \"a\"}\n"
-                           "{\"text\": \"A king.\", \"label\": \"b\"}\n"},
+        {"labeled.jsonl", "{\"text\": \"A hen.\", \"label\": \"a\"}\n"
+                          "{\"text\": \"A king.\", \"label\": \"b\"}\n"},
         {"texts.jsonl",
          "{\"anchor\": \"A hen.\", \"positive\": \"An egg.\", \"negative\": \"A cow.\"}\n"
          "{\"anchor\": \"A king.\", \"positive\": \"A crown.\", \"negative\": \"A hat.\"}\n"
@@ -108,7 +108,7 @@ static const char *base_effect(const char *base)
 
 #define ROWS "--data rows.jsonl --batch-size 2 --steps 3"
 #define PAIRS "--data pairs.jsonl --batch-size 2 --steps 3 --objective dpo"
-#define LABELLED "--data labelled.jsonl --batch-size 2 --steps 3"
+#define LABELED "--data labeled.jsonl --batch-size 2 --steps 3"
 #define REWARDS                                                                                    \
     "--completions completions.jsonl --objective grpo --batch-size 3 --steps 4 --lr 0.02"
 #define SCORED REWARDS " --num-generations 4"
@@ -205,8 +205,8 @@ static const struct {
     {"dropout", ROWS, "0.3"},
     {"targets", ROWS, "q_proj"},
     {"train-tokens", ROWS, "a"},
-    {"task", LABELLED, "classify"},
-    {"labels", LABELLED " --task classify", "b,a"},
+    {"task", LABELED, "classify"},
+    {"labels", LABELED " --task classify", "b,a"},
     {"add-tokens", ROWS, "xqz"},
     {"modules-to-save", ROWS, "norm"},
     {"full", ROWS, ""},
@@ -365,15 +365,15 @@ static const struct {
     {PAIRS " --train-on everything", "--train-on everything is for --objective supervised"},
     {PAIRS " --task classify", "--objective is for --task generate"},
     {"--data pairs.jsonl --objective kto --micro-batch 1", "--micro-batch is not for kto"},
-    {LABELLED " --task classify --train-on last", "--train-on is for --task generate"},
-    {LABELLED " --task classify --train-on everything", "--train-on is for --task generate"},
-    {LABELLED " --task classify --general-text x", "--general-text is for --task generate"},
+    {LABELED " --task classify --train-on last", "--train-on is for --task generate"},
+    {LABELED " --task classify --train-on everything", "--train-on is for --task generate"},
+    {LABELED " --task classify --general-text x", "--general-text is for --task generate"},
     {TEXTS " --general-text x", "--general-text is not for --task embed"},
     {"--batches x --general-text x", "--general-text is for --data and --completions"},
-    {LABELLED " --task classify --sample-prompt x", "--sample-prompt is for --task generate"},
-    {LABELLED " --task classify --system x", "no --system and no --template"},
-    {LABELLED " --task classify --template own.jinja", "no --system and no --template"},
-    {LABELLED " --labels a,b", "--labels is for --task classify"},
+    {LABELED " --task classify --sample-prompt x", "--sample-prompt is for --task generate"},
+    {LABELED " --task classify --system x", "no --system and no --template"},
+    {LABELED " --task classify --template own.jinja", "no --system and no --template"},
+    {LABELED " --labels a,b", "--labels is for --task classify"},
     {ROWS " --epochs 1", "--steps and --epochs exclude each other"},
     {ROWS " --resume --overwrite", "--resume and --overwrite exclude each other"},
     {ROWS " --batches x", "needs --data FILE or --batches FILE"},

@@ -436,14 +436,14 @@ static void metadata_goes_through_a_file(void)
     CHECK_OK(weft_exporter_new(&e));
     CHECK_OK(weft_exporter_add(e, "main", doubled, NULL, &x, 1));
     CHECK_OK(weft_exporter_set_metadata(e, "author", "first"));
-    CHECK_OK(weft_exporter_set_metadata(e, "licence", "MIT \"\xc3\xa9\""));
+    CHECK_OK(weft_exporter_set_metadata(e, "license", "MIT \"\xc3\xa9\""));
     CHECK_OK(weft_exporter_set_metadata(e, "author", "second"));
     CHECK_STATUS(weft_exporter_set_metadata(e, "weft.functions", "mine"), WEFT_INVALID);
     CHECK_OK(weft_exporter_save(e, path));
     weft_exporter_free(e);
     if (CHECK_OK(weft_import(path, &imported))) {
         CHECK_STR(weft_imported_metadata(imported, "author"), "second");
-        CHECK_STR(weft_imported_metadata(imported, "licence"), "MIT \"\xc3\xa9\"");
+        CHECK_STR(weft_imported_metadata(imported, "license"), "MIT \"\xc3\xa9\"");
         CHECK(weft_imported_metadata(imported, "none") == NULL);
         CHECK(weft_imported_metadata(imported, "weft.functions") == NULL);
         weft_imported_free(imported);

@@ -1,5 +1,5 @@
 /* tests/fuzz/fuzz_dataset.c -- training data of a tokenizer of bytes. The first three bytes select
- * the format, what happens to long samples, and the kind of rows: texts, chats, pairs, labelled
+ * the format, what happens to long samples, and the kind of rows: texts, chats, pairs, labeled
  * completions or classes. The rest are the data. */
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { HEAD = 3 };
 
-typedef enum kind { TEXTS = 0, CHATS, PAIRS, LABELLED, CLASSES, NEW_CLASSES, KINDS } kind;
+typedef enum kind { TEXTS = 0, CHATS, PAIRS, LABELED, CLASSES, NEW_CLASSES, KINDS } kind;
 
 /* Byte-level without merges: the letters and digits are the vocabulary. */
 static const char json[] =
@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     weft_set_log(input_drop_log, NULL);
     static const weft_examples examples[KINDS] = {
-        [PAIRS] = WEFT_EXAMPLES_PAIRS, [LABELLED] = WEFT_EXAMPLES_LABELLED};
+        [PAIRS] = WEFT_EXAMPLES_PAIRS, [LABELED] = WEFT_EXAMPLES_LABELED};
     const kind k = (kind)(data[2] % KINDS);
     weft_labels labels;
     weft_dataset_options o = {

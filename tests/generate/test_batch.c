@@ -62,7 +62,7 @@ static double log_probability(const float *logits, size_t V, int32_t id)
     return (double)logits[id] - top - log(sum);
 }
 
-static int32_t favourite(const float *logits, size_t V)
+static int32_t favorite(const float *logits, size_t V)
 {
     size_t best = 0;
     for (size_t v = 1; v < V; v++)
@@ -86,7 +86,7 @@ static void compare_with_alone(weft_model *model, const weft_prompt *p, const we
     for (size_t v = 0; v < V; v++)
         worst = fmax(worst, fabs((double)last[v] - (double)r->logits[v]));
     CHECK_CLOSE(worst, 0, 2e-5); /* logits of about 1; the sums are in another order */
-    CHECK_EQ_INT(r->token, favourite(last, V));
+    CHECK_EQ_INT(r->token, favorite(last, V));
     CHECK_CLOSE(r->logprob, log_probability(last, V, r->token), 2e-5);
     weft_free(all);
 }
@@ -244,7 +244,7 @@ static void compare_score(weft_model *model, const weft_score_request *r, const 
     bool greedy = true;
     for (size_t i = r->from; i < r->text.n; i++) {
         sum += log_probability(all + (i - 1) * V, V, r->text.ids[i]);
-        greedy = greedy && favourite(all + (i - 1) * V, V) == r->text.ids[i];
+        greedy = greedy && favorite(all + (i - 1) * V, V) == r->text.ids[i];
     }
     for (size_t i = r->from; r->top != NULL && i < r->text.n; i++)
         compare_top(all + (i - 1) * V, V, r->top + (i - r->from) * (size_t)r->n_top, r->n_top);

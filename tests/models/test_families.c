@@ -151,7 +151,7 @@ static void logits_are_the_reference(void)
 }
 
 /* The most probable token after the last position of `logits` (1, L, V). */
-static int32_t favourite(weft_array *logits)
+static int32_t favorite(weft_array *logits)
 {
     const int64_t L = weft_dim(logits, 1);
     weft_array *last = weft_slice_axis(logits, 1, L - 1, L);
@@ -173,7 +173,7 @@ static int32_t step(setup *s, const int32_t *tokens, int n, weft_cache **caches)
     weft_scope_open();
     weft_array *ids = weft_from_data(tokens, WEFT_INT32, WEFT_DIMS(1, n));
     const weft_model_call call = {.caches = caches};
-    const int32_t token = favourite(weft_model_forward(s->model, ids, &call));
+    const int32_t token = favorite(weft_model_forward(s->model, ids, &call));
     weft_scope_close(NULL);
     return token;
 }

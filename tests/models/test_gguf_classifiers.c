@@ -223,12 +223,12 @@ static void check_kept(const char *path, weft_array *row, head_form form)
 }
 
 /* If the model has labels, only their head is written. */
-static void check_labelled(const char *path)
+static void check_labeled(const char *path)
 {
     char again[256], folder[256];
     const weft_gguf_model_options o = {.type = "F32"};
-    snprintf(again, sizeof again, "%s", check_temporary("labelled.gguf"));
-    snprintf(folder, sizeof folder, "%s", check_temporary("labelled"));
+    snprintf(again, sizeof again, "%s", check_temporary("labeled.gguf"));
+    snprintf(folder, sizeof folder, "%s", check_temporary("labeled"));
     weft_model *loaded = NULL, *read = NULL;
     if (CHECK_OK(weft_model_load(path, NULL, &loaded)) &&
         CHECK_OK(weft_model_classify(loaded, labels, LABELS))) {
@@ -259,7 +259,7 @@ static void heads_with_one_row_are_kept(void)
     for (head_form form = MATRIX; form <= BLOCKS; form++) {
         copy_without(first, "bert.classifier.output_labels", form, one);
         check_kept(one, weft_slice_axis(head, 0, 0, 1), form);
-        check_labelled(one);
+        check_labeled(one);
     }
     weft_scope_close(NULL);
     weft_model_free(model);

@@ -69,7 +69,7 @@ static void values_are_validated_by_schemas(void)
         {"{\"format\": \"date\"}", "\"2024-02-29\"", NULL},
         {"{\"items\": {\"format\": \"date\"}}", "[\"2023-02-29\"]",
          "[0]: expected a string of format date"},
-        {"{\"format\": \"colour\"}", "\"red\"", NULL},
+        {"{\"format\": \"hue\"}", "\"red\"", NULL},
         {"{\"contains\": {\"const\": 1}}", "[2, 3]",
          "expected at least 1 items that match \"contains\", got 0"},
         {"{\"contains\": {\"const\": 1}, \"maxContains\": 1}", "[1, 1, 1]",

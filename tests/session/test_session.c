@@ -320,7 +320,7 @@ static void a_call_can_be_the_callers(void)
     record r = {0};
     weft_session_stats stats;
     weft_session *session = open_session(&s, (weft_session_options){.tools = tools, .n_tools = 2});
-    CHECK_OK(weft_session_send(session, "Colour?", NULL, note, &r, &stats));
+    CHECK_OK(weft_session_send(session, "Color?", NULL, note, &r, &stats));
     CHECK_STR(r.line, "[ask {} call00001][add {\"a\":1} call00002]<call00002 1>.");
     CHECK_EQ_INT(stats.pending_calls, 1);
     CHECK_OK(weft_session_add(session, &(weft_chat_message){.role = "tool",

@@ -61,8 +61,8 @@ static weft_dataset *examples_of(weft_examples kind, int texts, bool scored)
         }
         if (kind == WEFT_EXAMPLES_PAIRS)
             CHECK_OK(weft_dataset_add_pair(d, &pair[0], &pair[1]));
-        else if (kind == WEFT_EXAMPLES_LABELLED)
-            CHECK_OK(weft_dataset_add_labelled(d, &pair[0], i % 2));
+        else if (kind == WEFT_EXAMPLES_LABELED)
+            CHECK_OK(weft_dataset_add_labeled(d, &pair[0], i % 2));
         else if (kind == WEFT_EXAMPLES_TEXTS)
             CHECK_OK(weft_dataset_add_texts(d, (weft_sample[]){pair[0], pair[1], pair[0]}, texts,
                                             scored ? &(float){(float)i} : NULL));

@@ -46,7 +46,7 @@ static weft_dataset *read_row(const weft__json *line, const weft_tokenizer *toke
                                     .last_turn = strcmp(objective, "supervised-last") == 0,
                                     .examples = strcmp(objective, "dpo") == 0 ? WEFT_EXAMPLES_PAIRS
                                                 : strcmp(objective, "kto") == 0
-                                                    ? WEFT_EXAMPLES_LABELLED
+                                                    ? WEFT_EXAMPLES_LABELED
                                                     : WEFT_EXAMPLES_SINGLE};
     const char *text = json_object_to_json_string(row.value);
     CHECK_OK(weft_dataset_parse(text, strlen(text), "row.jsonl", tokenizer, &o, 0, &d, NULL));

@@ -94,7 +94,7 @@ static weft_dataset *pairs_of(const numbers *n, int step)
         const weft_sample chosen = sample_of(n, step, i, weights[0]);
         const weft_sample rejected = sample_of(n, step, i + n->rows / 2, weights[1]);
         if (n->labels)
-            CHECK_OK(weft_dataset_add_labelled(d, &chosen, n->labels[step * n->rows / 2 + i]));
+            CHECK_OK(weft_dataset_add_labeled(d, &chosen, n->labels[step * n->rows / 2 + i]));
         else
             CHECK_OK(weft_dataset_add_pair(d, &chosen, &rejected));
     }

@@ -39,8 +39,8 @@ static weft_dataset *examples_of(const weft_objective *objective, int64_t V)
         weft_sample samples[2];
         for (int side = 0; side < 2; side++)
             write_sample(i, side, V, ids[side], weights[side], &samples[side]);
-        if (objective->examples == WEFT_EXAMPLES_LABELLED)
-            CHECK_OK(weft_dataset_add_labelled(d, &samples[i % 2], i % 3 > 0));
+        if (objective->examples == WEFT_EXAMPLES_LABELED)
+            CHECK_OK(weft_dataset_add_labeled(d, &samples[i % 2], i % 3 > 0));
         else
             CHECK_OK(weft_dataset_add_pair(d, &samples[0], &samples[1]));
     }

@@ -12,7 +12,7 @@
 
 enum { STEPS = 6, SAMPLES = 22, LENGTH = 16, MOST_VALUES = 1 << 16 };
 
-typedef enum run_kind { PADDED, PACKED, PAIRS, LABELLED } run_kind;
+typedef enum run_kind { PADDED, PACKED, PAIRS, LABELED } run_kind;
 
 /* One rank's run; `odd` changes something on rank 1 alone. */
 typedef struct rank_run {
@@ -64,7 +64,7 @@ static weft_dataset *make_data(run_kind kind, int n)
         if (kind == PAIRS)
             CHECK_OK(weft_dataset_add_pair(d, &one, &other));
         else
-            CHECK_OK(weft_dataset_add_labelled(d, &one, i % 3 > 0));
+            CHECK_OK(weft_dataset_add_labeled(d, &one, i % 3 > 0));
     }
     return d;
 }
@@ -216,7 +216,7 @@ static void compare(const rank_run *one, const rank_run *many, int n)
 static void ranks_train_as_one_process_does(void)
 {
     static const int counts[] = {2, 3, 4};
-    for (int k = PADDED; k <= LABELLED; k++) {
+    for (int k = PADDED; k <= LABELED; k++) {
         rank_run one = make_run((run_kind)k);
         run_all(&one, 0);
         CHECK_STR(one.message, "");

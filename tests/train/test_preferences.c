@@ -116,7 +116,7 @@ static void bad_rows_add_no_samples(void)
         "green and green and green and green and green and green and green and green.\"}\n"
         "{\"prompt\": \"The sky is\", \"chosen\": \" blue.\", \"rejected\": \" red.\"}\n";
     weft_dataset_options o = {.chat = chat,
-                              .examples = WEFT_EXAMPLES_LABELLED,
+                              .examples = WEFT_EXAMPLES_LABELED,
                               .length = 12,
                               .longer = WEFT_LONG_REFUSE,
                               .max_bad_rows = 1};
@@ -153,7 +153,7 @@ static void labeled_rows(void)
         "l.jsonl:1: expected \"prompt\"",
         "l.jsonl:1: label: expected true or false (or 1 or 0), got 2",
         "l.jsonl:1: expected \"prompt\""};
-    weft_dataset_options o = {.chat = chat, .examples = WEFT_EXAMPLES_LABELLED};
+    weft_dataset_options o = {.chat = chat, .examples = WEFT_EXAMPLES_LABELED};
     weft_dataset *d = NULL;
     weft_batches *batches = NULL;
     weft_batch b = {0};
@@ -181,10 +181,10 @@ static void labeled_rows(void)
     }
 }
 
-static weft_status parse_labelled(const char *name, const char *text, double split,
-                                  weft_dataset **out, weft_dataset **validation)
+static weft_status parse_labeled(const char *name, const char *text, double split,
+                                 weft_dataset **out, weft_dataset **validation)
 {
-    const weft_dataset_options o = {.chat = chat, .examples = WEFT_EXAMPLES_LABELLED};
+    const weft_dataset_options o = {.chat = chat, .examples = WEFT_EXAMPLES_LABELED};
     return weft_dataset_parse(text, strlen(text), name, tokenizer, &o, split, out, validation);
 }
 
@@ -220,18 +220,18 @@ static void cells_of_tables_are_labels_and_messages(void)
     weft_dataset *d = NULL;
     if (!ready())
         return;
-    if (CHECK_OK(parse_labelled("l.csv", labels, 0, &d, NULL)))
+    if (CHECK_OK(parse_labeled("l.csv", labels, 0, &d, NULL)))
         expect_labels(d, "10101");
     weft_dataset_free(d);
-    CHECK_STATUS(parse_labelled("l.csv", bad, 0, &d, NULL), WEFT_INVALID);
+    CHECK_STATUS(parse_labeled("l.csv", bad, 0, &d, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(),
                    "l.csv:3: label: expected true or false (or 1 or 0), got yes");
-    if (CHECK_OK(parse_labelled("l.csv", messages, 0, &d, NULL))) {
+    if (CHECK_OK(parse_labeled("l.csv", messages, 0, &d, NULL))) {
         expect(d, 0, "[user]Sky?\n[assistant]|Blue.<|endoftext|>");
         expect_labels(d, "0");
     }
     weft_dataset_free(d);
-    if (CHECK_OK(parse_labelled("l.csv", text, 0, &d, NULL))) /* JSON, but not of messages */
+    if (CHECK_OK(parse_labeled("l.csv", text, 0, &d, NULL))) /* JSON, but not of messages */
         expect(d, 0, "List:|[{\"content\": 1, \"id\": 2}]<|endoftext|>");
     weft_dataset_free(d);
     const weft_dataset_options o = {.chat = chat, .examples = WEFT_EXAMPLES_PAIRS};
@@ -241,7 +241,7 @@ static void cells_of_tables_are_labels_and_messages(void)
     }
     weft_dataset_free(d);
     for (int i = 0; i < 2; i++) {
-        CHECK_STATUS(parse_labelled("l.csv", malformed[i], 0, &d, NULL), WEFT_INVALID);
+        CHECK_STATUS(parse_labeled("l.csv", malformed[i], 0, &d, NULL), WEFT_INVALID);
         CHECK_CONTAINS(weft_error_message(),
                        i ? "l.csv:2: completion: expected a text or a JSON array of messages"
                          : "l.csv:2: prompt: expected a text or a JSON array of messages");
@@ -263,7 +263,7 @@ static void mismatched_completions_are_of_another_prompt(void)
         snprintf(text + strlen(text), 120,
                  "{\"prompt\": \"%c is\", \"completion\": \" %c %d.\", \"label\": true}\n",
                  "ABC"[(i >= 10) + (i >= 90)], "ABC"[(i >= 10) + (i >= 90)], i);
-    if (CHECK_OK(parse_labelled("m.jsonl", text, 0, &d, NULL)) &&
+    if (CHECK_OK(parse_labeled("m.jsonl", text, 0, &d, NULL)) &&
         CHECK_OK(weft_batches_new(d, B, 0, &batches))) {
         for (int64_t i = 0; i < N / B; i++) {
             weft_batch b = {0};
@@ -301,7 +301,7 @@ static void splits_keep_labeled_pairs_whole(void)
                  "{\"prompt\": \"Number %d is\", \"chosen\": \" good\", \"rejected\": \" bad\"}\n",
                  i);
     weft_dataset *d = NULL, *validation = NULL;
-    if (ready() && CHECK_OK(parse_labelled("k.jsonl", text, 0.25, &d, &validation))) {
+    if (ready() && CHECK_OK(parse_labeled("k.jsonl", text, 0.25, &d, &validation))) {
         CHECK_EQ_INT(weft_dataset_info_of(d).samples, 30);
         CHECK_EQ_INT(weft_dataset_info_of(validation).samples, 10);
         expect_labels(validation, "1010101010");

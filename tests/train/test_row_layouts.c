@@ -76,7 +76,7 @@ static void compare_line(const weft__json *line, const weft__json *theirs,
     const weft_dataset_options o = {.chat = chat,
                                     .examples = strcmp(objective, "dpo") == 0 ? WEFT_EXAMPLES_PAIRS
                                                 : strcmp(objective, "kto") == 0
-                                                    ? WEFT_EXAMPLES_LABELLED
+                                                    ? WEFT_EXAMPLES_LABELED
                                                     : WEFT_EXAMPLES_SINGLE};
     const char *text = json_object_to_json_string(row.value);
     if (CHECK_OK(weft_dataset_parse(text, strlen(text), "row.jsonl", tokenizer, &o, 0, &d, NULL)))

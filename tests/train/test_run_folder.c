@@ -368,7 +368,7 @@ static void cancelling_saves_and_stops(void)
 {
     char folder[512];
     weft_train_result result = {0};
-    snprintf(folder, sizeof folder, "%s", check_temporary("signalled"));
+    snprintf(folder, sizeof folder, "%s", check_temporary("signaled"));
     watcher w = {.folder = folder, .cancel = weft_cancel_new(), .saved_at = -1};
     const weft_trainer_options o = {.steps = 9, .validate_every = 1};
     CHECK_STATUS(run_watched(o, &w, &result), WEFT_CANCELLED);

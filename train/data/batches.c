@@ -416,7 +416,7 @@ uint64_t weft__dataset_hash_part(uint64_t hash, const weft_dataset *dataset, int
     for (int64_t i = from; i < to; i++) {
         const weft_sample sample = weft_dataset_at(dataset, i);
         hash = hash_sample(hash, &sample);
-        if (dataset->info.examples == WEFT_EXAMPLES_LABELLED)
+        if (dataset->info.examples == WEFT_EXAMPLES_LABELED)
             hash = add_word(hash, dataset->samples[i].undesirable);
         uint64_t bits = 0;
         if (dataset->rewards && !isnan(dataset->rewards[i]))

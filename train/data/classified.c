@@ -1,4 +1,4 @@
-/* train/data/classified.c -- labelled texts for classification. A sample has the tokens of the
+/* train/data/classified.c -- labeled texts for classification. A sample has the tokens of the
  * text, and its last target is the index of the label, which the classification head predicts
  * there. */
 #include <errno.h>

@@ -9,7 +9,7 @@
 typedef struct weft__dataset_sample {
     int64_t start, length, group;
     bool cut;         /* it was shortened */
-    bool undesirable; /* for labelled samples */
+    bool undesirable; /* for labeled samples */
     char unused[6];   /* 0; keeps cache files free of undefined padding */
     int32_t prompt;   /* for scored completions: the number of ids before the completion */
     float score;      /* of the example, for texts to be compared */

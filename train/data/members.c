@@ -206,7 +206,7 @@ weft_status weft__data_row_open(const weft__json *json, weft_examples examples, 
     /* Preference rows may also have "messages", which are for supervised training. */
     if (examples != WEFT_EXAMPLES_SINGLE && is_kind(json, WEFT_ROW_PREFERENCE))
         kind = WEFT_ROW_PREFERENCE;
-    else if (examples == WEFT_EXAMPLES_LABELLED && is_kind(json, WEFT_ROW_COMPLETION) &&
+    else if (examples == WEFT_EXAMPLES_LABELED && is_kind(json, WEFT_ROW_COMPLETION) &&
              find(json, WEFT_ROW_COMPLETION, WEFT__MEMBER_LABEL) != NO_MEMBER)
         kind = WEFT_ROW_COMPLETION;
     row->kind = (weft_row_kind)kind;

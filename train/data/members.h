@@ -32,7 +32,7 @@ typedef struct weft__data_row {
 } weft__data_row;
 
 /* Finds the kind of a row: the first of which it has the required members. Where the options
- * request pairs or labelled samples, rows with such members are of these kinds. */
+ * request pairs or labeled samples, rows with such members are of these kinds. */
 weft_status weft__data_row_open(const weft__json *json, weft_examples examples,
                                 weft__data_row *row);
 

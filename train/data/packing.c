@@ -159,7 +159,7 @@ static weft_status measure(const weft_dataset *d, weft__packing *out, int64_t *l
 /* Checks lengths. In examples of two samples, the last token of each sample is not read. */
 static weft_status check(const weft_dataset *d, int64_t longest, int64_t capacity)
 {
-    static const char *const names[] = {"a sample", "a labelled sample and its mismatched one",
+    static const char *const names[] = {"a sample", "a labeled sample and its mismatched one",
                                         "a pair", "a completion", "an example"};
     const int64_t unread = weft__rows_per_example(d->info.examples, d->info.texts);
     if (longest > capacity)

@@ -248,9 +248,9 @@ weft_status weft__reader_add_preference(weft__reader *r, weft__data_row *row)
         if (r->o.examples == WEFT_EXAMPLES_PAIRS) {
             status = weft_dataset_add_pair(rows, &chosen, &rejected);
         } else {
-            status = weft_dataset_add_labelled(rows, &chosen, true);
+            status = weft_dataset_add_labeled(rows, &chosen, true);
             if (status == WEFT_OK)
-                status = weft_dataset_add_labelled(rows, &rejected, false);
+                status = weft_dataset_add_labeled(rows, &rejected, false);
         }
         if (status == WEFT_INVALID)
             status = weft_fail(status, "%s: %s", r->where, weft_error_message());

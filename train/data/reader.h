@@ -84,8 +84,8 @@ bool weft__messages_append(json_object *list, json_object *message);
 /* The member "role", or "from". NULL if there is none. */
 const char *weft__message_role(json_object *message);
 
-/* Adds the pair of a row with "chosen" and "rejected". If the options request labelled samples,
- * adds two labelled samples. train/data/preference.c */
+/* Adds the pair of a row with "chosen" and "rejected". If the options request labeled samples,
+ * adds two labeled samples. train/data/preference.c */
 weft_status weft__reader_add_preference(weft__reader *r, weft__data_row *row);
 
 /* Adds the counts of a dataset with the samples of a row that has been added. */

@@ -204,7 +204,7 @@ void weft__reader_add_counts(weft__reader *r, const weft_dataset *made, bool add
 }
 
 /* Adds a row with "prompt", "completion" and "label". */
-static weft_status add_labelled(weft__reader *r, weft__data_row *row)
+static weft_status add_labeled(weft__reader *r, weft__data_row *row)
 {
     bool label = false;
     weft__json at;
@@ -226,7 +226,7 @@ static weft_status add_labelled(weft__reader *r, weft__data_row *row)
     weft__reader_add_counts(r, made, status == WEFT_OK);
     for (int64_t i = 0; status == WEFT_OK && i < made->info.samples; i++) {
         const weft_sample sample = weft_dataset_at(made, i);
-        status = weft_dataset_add_labelled(rows, &sample, label);
+        status = weft_dataset_add_labeled(rows, &sample, label);
         if (status == WEFT_INVALID)
             status = weft_fail(status, "%s: %s", r->where, weft_error_message());
     }
@@ -240,8 +240,8 @@ static weft_status add_example(weft__reader *r, weft__data_row *row)
         return add_kind(r, row);
     if (row->kind == WEFT_ROW_PREFERENCE)
         return weft__reader_add_preference(r, row);
-    if (r->o.examples == WEFT_EXAMPLES_LABELLED)
-        return add_labelled(r, row);
+    if (r->o.examples == WEFT_EXAMPLES_LABELED)
+        return add_labeled(r, row);
     return weft__json_fail(row->json, WEFT_INVALID,
                            "expected a preference pair, \"chosen\" and \"rejected\"");
 }

@@ -35,8 +35,8 @@ static weft_array *loss(weft_model *model, const weft_batch *batch, const weft_o
 
 const weft_objective weft_objective_kto = {
     .name = "kto",
-    .summary = "KTO, from completions that are labelled desirable or not and the starting model",
-    .examples = WEFT_EXAMPLES_LABELLED,
+    .summary = "KTO, from completions that are labeled desirable or not and the starting model",
+    .examples = WEFT_EXAMPLES_LABELED,
     .columns = WEFT_COLUMN_REFERENCE | WEFT_COLUMN_LABELS,
     .whole_batch = true,
     .fields = fields,

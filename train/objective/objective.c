@@ -302,17 +302,17 @@ weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batc
         return weft__policy_add(&report->policy, batch, rewards);
     const int64_t n = weft__batch_examples(batch);
     const int64_t rows = n * weft__rows_per_example(batch->examples, batch->texts);
-    const bool labelled = batch->examples == WEFT_EXAMPLES_LABELLED,
+    const bool labeled = batch->examples == WEFT_EXAMPLES_LABELED,
                pairs = batch->examples == WEFT_EXAMPLES_PAIRS;
     float *values = weft_calloc(3 * (size_t)n + 1, sizeof *values);
     if (values == NULL)
         return weft_fail(WEFT_MEMORY, "training: out of memory for the rewards of %lld examples",
                          (long long)n);
     weft_status status = weft_read(rewards, WEFT_FLOAT32, values, rows);
-    if (status == WEFT_OK && labelled)
+    if (status == WEFT_OK && labeled)
         status = weft_read(batch->labels, WEFT_FLOAT32, values + 2 * n, n);
-    for (int64_t r = 0; status == WEFT_OK && r < (labelled ? n : rows); r++) {
-        const bool chosen = labelled ? values[2 * n + r] > 0 : r < n;
+    for (int64_t r = 0; status == WEFT_OK && r < (labeled ? n : rows); r++) {
+        const bool chosen = labeled ? values[2 * n + r] > 0 : r < n;
         *(chosen ? &report->chosen : &report->rejected) += (double)values[r];
         *(chosen ? &report->n_chosen : &report->n_rejected) += 1;
     }

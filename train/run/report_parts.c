@@ -124,7 +124,7 @@ static const struct {
     {"lr", "learning rate", NULL},
 };
 
-/* Adds a row of a table. Other members are labelled by their names, with spaces. */
+/* Adds a row of a table. Other members are labeled by their names, with spaces. */
 static void add_row(weft__text *t, const char *name, json_object *value)
 {
     const size_t n = sizeof labels / sizeof *labels;

@@ -162,14 +162,14 @@ SIMD void sums_of_nibbles(const tile *t, int m, bool narrow, const int8_t *x, co
 #if defined(__aarch64__)
 /* The instructions multiply signed bytes: 128 is subtracted from the codes here, and what is
  * missing is in the block's starts. */
-#define CENTRED
+#define CENTERED
 #endif
 
 /* part + the sum of the four bytes of each lane of codes (0 to 255) times those of x (signed). The
  * bytes are widened to 16 bits, two per lane. */
 SIMD vi dot_plain(vi part, vi codes, vi x)
 {
-#if defined(CENTRED)
+#if defined(CENTERED)
     const int8x16_t signed_codes = veorq_s8((int8x16_t)codes, vdupq_n_s8(INT8_MIN));
 #if defined(__ARM_FEATURE_DOTPROD)
     return (vi)vdotq_s32((int32x4_t)part, signed_codes, (int8x16_t)x);
@@ -207,7 +207,7 @@ SIMD vi dot_plain(vi part, vi codes, vi x)
 #undef DOT
 #undef SUMS
 
-#if defined(CENTRED)
+#if defined(CENTERED)
 static int32_t sum_of(const int8_t *x)
 {
     int32_t sum = 0;
@@ -218,7 +218,7 @@ static int32_t sum_of(const int8_t *x)
 
 /* The products of some rows and blocks at a time, with starts of their own: 128 times the sums of
  * x. */
-static void block_centred(const cpu_int8_block *b)
+static void block_centered(const cpu_int8_block *b)
 {
     enum { SOME_ROWS = 8 * ROWS, SOME_BLOCKS = 16 };
     int32_t starts[SOME_ROWS * SOME_BLOCKS];
@@ -343,8 +343,8 @@ void CPU_NAME(weft__fill_int8)(cpu_kernels *table)
 {
     table->int8_round = int8_round;
     table->int8_least = CPU_GEMV_ROWS + 1;
-#if defined(CENTRED)
-    table->int8_block = block_centred;
+#if defined(CENTERED)
+    table->int8_block = block_centered;
 #else
     table->int8_block = block_plain;
 #endif

@@ -48,7 +48,7 @@ static inline __attribute__((always_inline)) TARGET void NAME(multiply)(const ti
             sum[i][v] = vload(t->c + i * CPU_INT8_COLUMNS + v * LANES);
     const uint8_t *w = t->w;
     const int8_t *x = t->x;
-#if defined(CENTRED)
+#if defined(CENTERED)
     const bool started = true;
 #else
     const bool started = !shifted;
@@ -114,7 +114,7 @@ static TARGET void NAME(run_tile)(const tile *t, int m)
 }
 #undef CASE
 
-#if !defined(CENTRED)
+#if !defined(CENTERED)
 static TARGET void NAME(block)(const cpu_int8_block *b)
 {
     block_by(NAME(run_tile), b, b->per_row);

@@ -75,8 +75,8 @@ void norm_elements(uint row, uint x)
     bool any = row < p.rows;
     real mean = row_mean(any, x), square = real(0), none = real(0), nothing = real(0);
     for (uint i = lane; any && i < p.width; i += THREADS) {
-        real centred = load_real(p.x, X_TYPE, x + i) - mean;
-        square = fma(centred, centred, square);
+        real centered = load_real(p.x, X_TYPE, x + i) - mean;
+        square = fma(centered, centered, square);
     }
     sum_rows(1u, square, none, nothing);
     real inverse = inverse_rms(square, p.width, p.eps);

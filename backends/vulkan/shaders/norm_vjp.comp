@@ -10,10 +10,10 @@ void main()
     bool any = row < p.rows;
     real mean = row_mean(any, x), square = real(0), along = real(0), total = real(0);
     for (uint i = lane; any && i < p.width; i += THREADS) {
-        real centred = load_real(p.x, X_TYPE, x + i) - mean;
+        real centered = load_real(p.x, X_TYPE, x + i) - mean;
         real g = load_real(p.other, OTHER_TYPE, ct + i) * gain(i);
-        square += centred * centred;
-        along += g * centred;
+        square += centered * centered;
+        along += g * centered;
         total += g;
     }
     sum_rows(3u, square, along, total);

@@ -24,8 +24,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_batch_complete(weft_batch *batch,
 
 /* Makes the completions of each group in a batch of completions share their prompt, so that an
  * update computes it once, as weft_trainer_run does. Groups are num_generations samples each, of
- * which the last may have fewer, with equal tokens before their first targets. Nothing changes if the batch has other examples, if the model or
- * the options do not allow it, or if it saves too little. */
+ * which the last may have fewer, with equal tokens before their first targets. Nothing changes if
+ * the batch or the trainer has other examples, if the model or the options do not allow it, or if
+ * it saves too little. */
 WEFT_NODISCARD WEFT_API weft_status weft_batch_share(const weft_trainer *trainer, weft_batch *batch)
     WEFT_NONNULL(1, 2);
 
