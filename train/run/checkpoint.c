@@ -98,13 +98,23 @@ bool weft__checkpoint_exists(const char *folder)
     return n > 0;
 }
 
+/* Deletes a checkpoint as a temporary folder: a killed process leaves it whole, or as a leftover.
+ */
+static weft_status drop(const char *path)
+{
+    weft__folder f;
+    const bool moved = weft__folder_open_beside(path, &f) == WEFT_OK && rename(path, f.path) == 0;
+    weft__folder_discard(&f);
+    return moved ? WEFT_OK : weft__folder_remove(path);
+}
+
 void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
 {
     int n;
     int64_t *steps = weft__checkpoint_list(folder, step, &n);
     for (int64_t i = keep; steps && i < n; i++) {
         char *path = weft__checkpoint_path(folder, steps[i]);
-        if (path && weft__folder_remove(path) != WEFT_OK)
+        if (path && drop(path) != WEFT_OK)
             weft_log_message(WEFT_LOG_WARNING, "%s", weft_error_message());
         weft_free(path);
     }
@@ -121,7 +131,7 @@ weft_status weft__checkpoint_remove(const char *folder)
         if (step_of(folder, name) < 0 && !is_numbered(name, strlen(name), WEFT__WEIGHTS))
             continue;
         char *path = weft_format("%s/%s", folder, name);
-        status = path ? weft__folder_remove(path) : weft__out_of_memory("training", folder);
+        status = path ? drop(path) : weft__out_of_memory("training", folder);
         weft_free(path);
     }
     if (dir)
