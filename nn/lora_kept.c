@@ -59,6 +59,7 @@ void weft__lora_keep(weft_nn_lora_linear *m, weft_array *factor, weft_array *con
         replace(&m->ready[i], ready ? ready[i] : NULL);
     for (int i = 0; i < N_ARRAYS; i++)
         replace(&m->kept_of[i], now[i]);
+    memset(m->hashed, 0, sizeof m->hashed);
 }
 
 void weft__lora_keep_nothing(weft_nn_lora_linear *m)

@@ -79,6 +79,29 @@ static weft_status take_pieces(reading *r, weft_array *a)
     return status;
 }
 
+/* Hashes an adapter's array, which is read again only after its module's arrays have changed: a
+ * prompt cache asks twice for each text. */
+static weft_status take_adapter(reading *r, const weft_nn_item *item)
+{
+    weft_nn_lora_linear *m = (weft_nn_lora_linear *)item->module;
+    weft_array **const slots[] = {&m->lora_A, &m->lora_B, &m->lora_magnitude_vector};
+    int i = 0;
+    while (i < 3 && item->slot->address != slots[i])
+        i++;
+    const bool kept = i < 3 && weft__lora_is_kept(m);
+    const uint64_t from = *r->into;
+    if (kept && m->hashed[i].to != 0 && m->hashed[i].from == from) {
+        *r->into = m->hashed[i].to;
+        return WEFT_OK;
+    }
+    const weft_status status = weft__with_bytes(*item->slot->address, item->path, take_bytes, r);
+    if (status == WEFT_OK && kept) {
+        m->hashed[i].from = from;
+        m->hashed[i].to = *r->into;
+    }
+    return status;
+}
+
 static weft_status read_parameter(void *context, const weft_nn_item *item)
 {
     reading *r = context;
@@ -102,6 +125,7 @@ static weft_status read_parameter(void *context, const weft_nn_item *item)
         const unsigned char merged = m->merged;
         *r->into = weft__hash(*r->into, &m->scale, sizeof m->scale);
         *r->into = weft__hash(*r->into, &merged, 1);
+        return take_adapter(r, item);
     }
     if (rows) {
         const weft_nn_tokens *m = (const weft_nn_tokens *)item->module;

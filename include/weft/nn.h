@@ -351,6 +351,11 @@ typedef struct weft_nn_lora_linear {
      * of the rows that they are multiplied with. Owned. */
     weft_array *factor, *ready[2], *kept_of[4];
     weft_dtype ready_dtype; /* of those rows */
+    /* What hashing the contents of lora_A, lora_B and lora_magnitude_vector makes of a fingerprint
+     * (weft_model_fingerprint); to 0: not computed since kept_of was set. */
+    struct {
+        uint64_t from, to;
+    } hashed[3];
 } weft_nn_lora_linear;
 extern WEFT_API const weft_module_type weft_nn_linear_type, weft_nn_lora_linear_type;
 /* The same struct around an embedding W (V, E), as in PEFT: y = base(ids) + scale (rows ids of

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "generate/batch.h"
+#include "generate/prompt_cache/files.h"
 #include "nn/lora_bank.h"
 #include "tests/check.h"
 #include "tests/train/recipes.h"
@@ -377,7 +378,62 @@ static void older_sequences_get_pages_first(void)
     unload(&l);
 }
 
-CHECK_MAIN("adapter_bank", CHECK_CASE(one_adapter_gives_its_own_bits),
+/* ---- fingerprints --------------------------------------------------------------------------- */
+
+static weft_status find_adapter(void *found, const char *path, weft_module **field)
+{
+    (void)path;
+    if (weft__is_lora(*field))
+        *(weft_nn_lora_linear **)found = (weft_nn_lora_linear *)*field;
+    return WEFT_OK;
+}
+
+static uint64_t fingerprint(weft_model *model)
+{
+    uint64_t hash = 0;
+    CHECK_OK(weft__fingerprint_adapter(model, &hash));
+    return hash;
+}
+
+/* Prompt caches ask for the fingerprint of the adapter twice for each text. Contents that were
+ * hashed are not read again until a parameter changes. */
+static void adapters_are_hashed_once(void)
+{
+    loaded l;
+    weft_nn_lora_linear *m = NULL;
+    if (!load(groups[0], &l))
+        return;
+    weft_module *tree = weft_model_module(l.model);
+    CHECK(fingerprint(l.model) == 0);
+    for (int i = 1; i < l.n; i++) {
+        weft_nn_lora_bank_use(l.bank, l.members[i]);
+        CHECK_OK(weft_nn_visit_modules(tree, find_adapter, &m));
+        if (!CHECK(m != NULL && m->hashed[0].to == 0))
+            break;
+        const uint64_t first = fingerprint(l.model);
+        CHECK(m->hashed[0].to != 0 && m->hashed[1].to != 0);
+        CHECK(fingerprint(l.model) == first);
+        m->hashed[1].to ^= 1; /* taken instead of the contents */
+        CHECK(fingerprint(l.model) != first);
+        weft_array *B = weft_keep(m->lora_B), *other = weft_keep(weft_add_scalar(B, 1));
+        CHECK_OK(weft_set(&m->lora_B, other));
+        const uint64_t changed = fingerprint(l.model);
+        CHECK_OK(weft__lora_settle(tree));
+        CHECK(changed != first && fingerprint(l.model) == changed &&
+              fingerprint(l.model) == changed);
+        CHECK_OK(weft_set(&m->lora_B, B));
+        CHECK(fingerprint(l.model) == first);
+        CHECK_OK(weft__lora_settle(tree));
+        CHECK(fingerprint(l.model) == first);
+        weft_drop(B);
+        weft_drop(other);
+        weft_nn_lora_bank_use(l.bank, NULL);
+    }
+    unload(&l);
+}
+
+CHECK_MAIN("adapter_bank", CHECK_CASE(adapters_are_hashed_once),
+           CHECK_CASE(one_adapter_gives_its_own_bits),
            CHECK_CASE(rows_with_different_adapters_share_steps),
            CHECK_CASE(adapters_share_no_pages), CHECK_CASE(older_sequences_get_pages_first),
            CHECK_CASE(members_come_and_go), CHECK_CASE(prompts_are_kept_for_each_adapter),
