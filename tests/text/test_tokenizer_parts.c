@@ -230,7 +230,7 @@ static void parts_that_do_not_fit_are_named(void)
     refuse(&p, WEFT_INVALID, "tokenizer.ggml.unknown_token_id: is missing");
     p.unknown = 0;
     p.sep = 14;
-    refuse(&p, WEFT_INVALID, "tokenizer.ggml.separator_token_id: expected an id below 14, got 14");
+    refuse(&p, WEFT_INVALID, "tokenizer.ggml.seperator_token_id: expected an id below 14, got 14");
     p.model = "t5";
     p.sep = -1;
     p.charsmap = (const unsigned char *)"\x08\0\0\0abc";

@@ -113,7 +113,7 @@ static weft_status make(const weft_gguf *file, lists *l, weft_tokenizer **out)
                     .unknown = id(file, "unknown_token_id"),
                     .pad = id(file, "padding_token_id"),
                     .cls = id(file, "cls_token_id"),
-                    .sep = id(file, "separator_token_id"),
+                    .sep = id(file, "seperator_token_id"),
                     .lowercase = choice(file, "normalizer.lowercase"),
                     .strip_accents = choice(file, "normalizer.strip_accents"),
                     .remove_spaces = choice(file, "remove_extra_whitespaces"),

@@ -123,7 +123,7 @@ static weft_status put_tokenizer(weft__gguf_text *t, const int32_t *eos, int n)
     put_flag(t, "tokenizer.ggml.add_eos_token", p->add_eos);
     put_flag(t, "tokenizer.ggml.add_space_prefix", p->add_space_prefix);
     put_id(t, "tokenizer.ggml.cls_token_id", p->cls);
-    put_id(t, "tokenizer.ggml.separator_token_id", p->sep);
+    put_id(t, "tokenizer.ggml.seperator_token_id", p->sep);
     put_flag(t, "tokenizer.ggml.normalizer.lowercase", p->lowercase);
     put_flag(t, "tokenizer.ggml.normalizer.strip_accents", p->strip_accents);
     put_flag(t, "tokenizer.ggml.remove_extra_whitespaces", p->remove_spaces);

@@ -66,7 +66,7 @@ static weft_status check_parts(const text_parts *p, bool scores, bool merges)
     if (!status)
         status = check_id(p, "cls", p->cls);
     if (!status)
-        status = check_id(p, "separator", p->sep); /* the key as GGUF spells it */
+        status = check_id(p, "seperator", p->sep); /* the key as GGUF spells it */
     return status ? status : check_id(p, "padding", p->pad);
 }
 
