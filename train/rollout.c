@@ -301,8 +301,8 @@ weft_status weft__rollout_prepare(weft_trainer *t, const weft_dataset *d, weft_b
     if (status == WEFT_OK && isnan(report->reward) && t->updates == 0 &&
         weft_group_info_of(t->o.group).rank == 0)
         weft_log_message(WEFT_LOG_WARNING,
-                         "rewards: no completion of the first update has one, so nothing is "
-                         "learned from it; the reward exact needs an \"answer\" in each row");
+                         "rewards: all of the first update are null, so it changes no weights; the "
+                         "reward exact needs an \"answer\" in each row");
     for (int64_t g = 0; status == WEFT_OK && g < rows; g += d->group)
         advantages_of(rewards + g, d->group, t->o.objective_options.scale_rewards, all, A + g);
     for (int64_t b = 0, at = 0; status == WEFT_OK && b < n; b++) {

@@ -6,7 +6,7 @@
 
 #include "weft/optim.h"
 
-/* The state of that name; an error array if there is none. */
+/* The first state called `name`, or an error array. */
 static inline weft_array *state_of(weft_optim *o, const char *name)
 {
     int n;

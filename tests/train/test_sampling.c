@@ -156,7 +156,7 @@ static weft_status no_rewards(void *context, const weft_completion *c, size_t n,
 static void count_warning(void *context, weft_log_level level, const char *message)
 {
     *(int *)context +=
-        level == WEFT_LOG_WARNING && strstr(message, "no completion of the first update") != NULL;
+        level == WEFT_LOG_WARNING && strstr(message, "all of the first update are null") != NULL;
 }
 
 /* Such as those of --reward exact for rows without an answer. */

@@ -22,7 +22,7 @@ typedef struct mover {
     weft_array **arrays;  /* scratch space */
 } mover;
 
-/* ---- who has what --------------------------------------------------------------------------- */
+/* ---- owners --------------------------------------------------------------------------------- */
 
 void weft__group_assign(const weft_group *group, weft_array ***slots, int n, int *owners)
 {
